@@ -50,7 +50,7 @@ def install() -> None:
 
 
 class _AfterNumba(MetaPathFinder):
-    """Runs ``_prepare`` right after numba's dispatcher was imported, then steps aside."""
+    """Calls ``_prepare`` after numba's dispatcher was imported, and removes itself."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if name != _DISPATCHER:

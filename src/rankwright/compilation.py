@@ -26,7 +26,7 @@ def compile_kernels(
     """Compile and cache all kernels by training every ranker on a few rows.
 
     Run it once in the build of a container image, with ``NUMBA_CACHE_DIR`` set to a folder of the
-    image: the first training then starts at once.
+    image: the first training then starts without delay.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def compile_kernels(
         Among ``boosting``, ``online``, ``gradient``, ``recommend``, ``neighbors``, ``keeprank``,
         ``magnitude`` and ``readers``; None compiles all.
     n_processes : int or None
-        Families are compiled in so many processes; None uses RANKWRIGHT_THREADS or all cores.
+        The number of processes that compile; None uses RANKWRIGHT_THREADS or all cores.
     note : function of a line of text, or None
         Called when a family is done.
 

@@ -221,7 +221,7 @@ def _unlock_compiler() -> None:
     """Release what this thread holds of the compiler's locks, when it does not compile.
 
     numba and llvmlite keep a lock for good if Ctrl-C comes just after they have taken it. Another
-    thread that compiles would then wait for ever.
+    thread that compiles would then wait forever.
     """
     for lock in _compiler_locks():
         while lock._is_owned():
@@ -312,7 +312,7 @@ def _blas() -> Any:
 
 
 def state_lock(ranker: Any) -> RLock:
-    """The lock of a ranker that changes in place: whoever learns or scores holds it.
+    """The lock of a ranker that changes in place, held while it learns or scores.
 
     Locks are kept apart from the objects, which are copied and pickled.
     """
@@ -349,7 +349,7 @@ def _after_fork() -> None:
 
 
 def _after_fork_in_child() -> None:
-    """The threads of the parent are gone: nobody learns, and nobody takes back a limit of BLAS."""
+    """The child has no other threads: none learns, and none restores a limit of BLAS."""
     _after_fork()
     _LOCKS.clear()
     _BLAS_OPEN.clear()

@@ -202,7 +202,7 @@ class Grades(Feedback):
 
     @cached_property
     def row_weight(self) -> FloatArray:
-        """The weight of each row by itself: its own times that of its query."""
+        """The weight of each row: its sample weight times the weight of its query."""
         weight = self.sample_weight * self.query_weight[self.queries.codes]
         weight.setflags(write=False)
         return weight

@@ -123,7 +123,7 @@ class Potentials(NamedTuple):
 def read_feedback(
     feedback: Feedback, n_items: int, key: NDArray[Any] | None = None
 ) -> tuple[IntArray, Levels, PairList]:
-    """The rows that take part in any pair, and the feedback about them.
+    """The rows that are in some pair, and the feedback about them.
 
     Rows are numbered by their position in the first array, those of a level side by side, in the
     order of ``key`` (n_items,) or in that in which they are given.
@@ -378,7 +378,7 @@ class PairDistribution:
 
     def _next_move(self, h: Any, step: float) -> Move:
         """How scores move by ``step * h``, and in which unit weights are afterwards."""
-        # Multiplying step by step drifts (rounding, range): refresh from the scores in time.
+        # Repeated products accumulate rounding errors: recompute them from the scores regularly.
         self._travel += abs(step)
         self._moves += 1
         refresh = self._travel > MAX_TRAVEL or self._moves >= MAX_MOVES

@@ -60,10 +60,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     _constraints: ClassVar[Mapping[str, Constraint]] = {}
     _learned: ClassVar[Mapping[str, Learned]] = {}
     _takes: ClassVar[tuple[type[Feedback], ...]] = (Grades,)
-    _sums: ClassVar[bool] = False  # whether weighted sums of these are taken as well
+    _sums: ClassVar[bool] = False  # whether it accepts weighted sums of these
     _uses_confidence: ClassVar[bool] = False  # whether it fits Pairs(confidence=...)
     _grades_as_pairs: ClassVar[bool] = True  # whether the weight of a pair of grades counts
-    _abstains: ClassVar[bool] = False  # whether NaN is a value: "this feature says nothing"
+    _abstains: ClassVar[bool] = False  # whether it accepts NaN, a missing value
 
     _multiplies: ClassVar[bool] = True  # whether it computes with values, not just compares them
     _iterative: ClassVar[bool] = False  # whether it has early_stopping and takes an eval_set
@@ -221,7 +221,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         return state_lock(self) if hasattr(self, "partial_fit") else nullcontext()
 
     def _transforms(self) -> tuple[Transform, ...]:
-        """What is applied to rows before the scorer, in the model file as well."""
+        """The transforms of rows before the scorer, which model files contain too."""
         return (QueryScale(self.n_features_in_, "minmax"),) if self.normalize == "query" else ()
 
     def _scaled(self, X: Any, queries: Queries) -> Any:
@@ -343,7 +343,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         return feedback, None if eval_set is None else Validation(eval_set, stopping)
 
     def _accepted(self, feedback: Feedback, n_items: int) -> Feedback:
-        """The feedback in a form this ranker takes, or an error that says which it takes."""
+        """The feedback in a form that this ranker accepts; otherwise a FeedbackError lists them."""
         kinds = self._kinds()
         given = terms = list(feedback.terms())
         if not self._uses_confidence:
@@ -378,7 +378,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
                 )
 
     def _kinds(self) -> tuple[type[Feedback], ...]:
-        """The kinds of feedback it learns from with its parameters (``Mixture``: sums as well)."""
+        """The types of feedback that it accepts with its parameters (``Mixture``: also sums)."""
         return (*self._takes, Mixture) if self._sums else self._takes
 
     @classmethod
@@ -488,7 +488,7 @@ def _column_of_text(X: Any) -> Any:
 
 
 def _graded(feedback: Any, n_items: int) -> Grades:
-    """Two sets as grades 0 and 1; a row in neither has weight 0, so it takes part in no pair."""
+    """Two sets as grades 0 and 1; a row in neither has weight 0, so it is in no pair."""
     y, weight = np.zeros(n_items), np.zeros(n_items)
     y[feedback.upper] = 1.0
     weight[feedback.lower], weight[feedback.upper] = feedback.lower_weight, feedback.upper_weight

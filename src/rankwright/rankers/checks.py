@@ -24,7 +24,7 @@ LARGEST = 1e100  # of a feature that is multiplied or squared; sums of squares s
 ORDINARY = 1e12  # up to which overflow inside a ranker would be a fault of the ranker
 MANY_COLUMNS = 100_000
 SAMPLED = 256  # training rows that are scored after training
-FEW_ROWS = 50  # of a stream, below which neither order nor scale says much
+FEW_ROWS = 50  # of a stream: with fewer, order and scales may be chance
 MOST_RATIO = 1e3  # of the scales of two columns of a stream
 
 _SCALE = (
@@ -205,7 +205,7 @@ def _sample(X: Any) -> IntArray:
 def warn_of_sorted_grades(ranker: Any, y: FloatArray) -> None:
     """Warn if equal grades arrive in one block each, as in a file sorted by grade.
 
-    The last block then undoes what the others taught.
+    The updates of the last block then undo those of the others.
     """
     if ranker.shuffle or len(y) < FEW_ROWS:
         return

@@ -70,7 +70,7 @@ class ClickModel(ABC):
 
 
 def _keys(log: ImpressionLog) -> IntArray:
-    """A number of each row's document that is the same in all parts of a log."""
+    """A number for the document of each row, the same in all parts of a log."""
     return log.query * np.int64(len(log.items)) + log.item
 
 

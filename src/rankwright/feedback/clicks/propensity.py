@@ -351,7 +351,7 @@ class _Logistic:
             self.coef_ = np.zeros(Z.shape[1])
         penalty = np.full(Z.shape[1], self.ridge)
         penalty[-1] = 1e-6
-        for _ in range(self.n_steps):  # starts from the last fit: EM calls it again and again
+        for _ in range(self.n_steps):  # a warm start: EM calls it in every iteration
             p = self._probability(Z)
             slope = Z.T @ (sample_weight * (y - p)) - penalty * self.coef_
             curvature = (Z.T * (sample_weight * np.maximum(p * (1 - p), 1e-6))) @ Z

@@ -37,7 +37,7 @@ class TanhNetwork:
             table[:] = rng.uniform(-bound, bound, table.shape)
 
     def forward(self, X: Any) -> tuple[FloatArray, list[Any]]:
-        """The scores, and the values of each layer on the way."""
+        """The scores, and the input of each layer."""
         values = [X]
         layers = unpack_layers(self.layers, self.weights)
         for table, offset in layers[:-1]:
@@ -307,7 +307,7 @@ class _Training:
     def _epoch(
         self, batches: list[Batch], mass: float, adam: Adam, rng: np.random.Generator
     ) -> float:
-        """One pass over all queries; returns the mean pair loss on the way."""
+        """One pass over all queries; returns the mean pair loss of its steps."""
         model = self.model
         steps = [(b, units) for b in batches for units in _cut(b.n_units, model.batch_size, rng)]
         total_loss = total_weight = 0.0

@@ -321,7 +321,7 @@ class _Bands(NamedTuple):
 
 
 def gram_source(K: FloatArray, sample: Sample, n_factors: int) -> Source:
-    """The cheapest exact form of a kernel matrix for so many values of C; K is overwritten."""
+    """The fastest exact form of a kernel matrix for ``n_factors`` values of C; K is overwritten."""
     if not np.isfinite(scale_gram(K, sample)).all():
         raise too_large()
     features = _few_features(K)

@@ -349,7 +349,7 @@ def _line_search(
 
 
 def _features(ranker: MagnitudeRanker, landmarks: DrawnLandmarks) -> FloatArray:
-    """The features of all rows at once: Newton steps need them again and again."""
+    """The features of all rows as one array: every Newton step needs them."""
     n, rank = landmarks.shape
     require_memory(
         3.0 * 8.0 * n * rank,

@@ -174,7 +174,7 @@ class VSIM(Ranker):
         product, norm, mean = similarities(X, feedback.y, weight, self.absent == "abstain")
         self.mean_ = per_feature(self, "feature_mean", X.shape[1], mean)
         norm = per_feature(self, "feature_norm", X.shape[1], norm)
-        # The length of y is common to all weights and goes with the sum of |w|.
+        # The length of y is a common factor of all weights: dividing by the sum of |w| removes it.
         cosine = np.divide(product, norm, out=np.zeros(len(norm)), where=norm > 0)
         cosine = cosine / (float(np.abs(cosine).max(initial=0.0)) or 1.0)  # sums cannot overflow
         self.coef_ = cosine / (float(np.abs(cosine).sum()) or 1.0)

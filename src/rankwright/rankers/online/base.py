@@ -72,8 +72,7 @@ class Examples(NamedTuple):
 
     A dense matrix is ``X``; a CSR matrix is ``data``, ``indices`` and ``indptr``, with X None. Two
     dense tables are ``X``, which weights are multiplied with, and ``data``, which they move along.
-    Kernels take it as a plain tuple, which numba reads faster: that counts on a stream of single
-    rows.
+    Kernels get it as a plain tuple, which numba unpacks faster; this matters for single rows.
 
     Attributes
     ----------

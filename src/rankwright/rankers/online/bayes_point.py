@@ -122,7 +122,7 @@ class BayesPoint(Ranker):
                 DegenerateDataWarning,
                 stacklevel=3,
             )
-        with warnings.catch_warnings():  # not once more for each member
+        with warnings.catch_warnings():  # this class has warned already
             warnings.simplefilter("ignore", DegenerateDataWarning)
             with checks.learning(self, X):
                 self._fit(X, feedback)

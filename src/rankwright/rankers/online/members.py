@@ -16,7 +16,7 @@ from rankwright.parallel import map_blocks, n_threads, ranges
 from rankwright.rankers.online.base import Examples, ThresholdRanker, kernels
 
 Span = tuple[int, int]
-MOST_LANES = 32  # dense features up to which serving all members at once is faster
+MOST_LANES = 32  # dense features up to which ``oap_lanes`` is faster
 
 
 class Draws(NamedTuple):
@@ -49,8 +49,8 @@ class Moves(NamedTuple):
 
     Attributes
     ----------
-    weights : (n_examples,) how often each row was added to the members' weights, in all
-    thresholds : (n_examples, n_grades - 1) by how much their thresholds went down, in all
+    weights : (n_examples,) how often each row was added to the weights, summed over members
+    thresholds : (n_examples, n_grades - 1) by how much thresholds decreased, summed over members
     votes : (n_examples, 3, n_grades), or no rows: members that predicted each grade before the
         example; each counts one, its correct predictions so far, and the examples it has survived
     """
