@@ -52,10 +52,10 @@ class FileFormatError(DataError):
         return "\n".join(parts)
 
 
-def _excerpt(text: str, column: int, width: int = 76) -> list[str]:
+def _excerpt(text: str, column: int) -> list[str]:
     """The part of a line around a column (1-based), and a mark under that column."""
-    start = max(0, column - 1 - width // 2) if len(text) > width else 0
-    shown = "".join(c if c.isprintable() else "?" for c in text[start : start + width])
+    start = max(0, column - 39) if len(text) > 76 else 0
+    shown = "".join(c if c.isprintable() else "?" for c in text[start : start + 76])
     return [f"  {shown}", " " * (2 + column - 1 - start) + "^"]
 
 

@@ -158,6 +158,8 @@ def test_a_regressor_of_your_own_is_used(items: Items, users: ClickSimulator) ->
     assert found == pytest.approx(rates / rates[0], abs=0.05)  # no features: the naive ratios
     with pytest.warns(ConvergenceWarning, match="max_iter=1"):
         estimate_propensities(log, "regression_em", items=items, max_iter=1)
+    with pytest.raises(ParameterError, match="max_iter is 0"):
+        estimate_propensities(log, "regression_em", items=items, max_iter=0)
 
 
 def test_errors_name_the_choices(users: ClickSimulator, items: Items) -> None:

@@ -14,8 +14,13 @@ import numpy as np
 
 from rankwright._typing import BoolArray, FloatArray, IntArray
 from rankwright.data.behavior.impressions import ImpressionLog
-from rankwright.exceptions import FeedbackError, ParameterError
-from rankwright.feedback.clicks.propensity import Cells, _posteriors, warn_of_convergence
+from rankwright.exceptions import FeedbackError
+from rankwright.feedback.clicks.propensity import (
+    Cells,
+    _posteriors,
+    check_limits,
+    warn_of_convergence,
+)
 
 _LEAST = 1e-6  # probabilities of clicks stay this far from 0 and 1
 
@@ -110,6 +115,7 @@ class PositionBasedModel(ClickModel):
     examination_: FloatArray
 
     def __init__(self, max_iter: int = 200, tol: float = 1e-4, prior: float = 1.0) -> None:
+        check_limits(max_iter, tol)
         self.max_iter, self.tol, self.prior = max_iter, tol, prior
 
     def fit(self, log: ImpressionLog) -> Self:
@@ -194,9 +200,7 @@ class DynamicBayesianNetwork(ClickModel):
     """
 
     def __init__(self, max_iter: int = 100, tol: float = 1e-4, prior: float = 1.0) -> None:
-        for name, value in (("max_iter", max_iter), ("tol", tol)):
-            if value <= 0:
-                raise ParameterError(f"{name} is {value}; it must be > 0.")
+        check_limits(max_iter, tol)
         self.max_iter, self.tol, self.prior = max_iter, tol, prior
 
     def fit(self, log: ImpressionLog) -> Self:

@@ -21,6 +21,8 @@ from rankwright.exceptions import (
 
 METHODS = ("shuffle", "swap", "harvest", "em", "regression_em")
 _LEAST = 1e-4
+_TOL = 1e-4  # change of propensities at which regression EM stops
+_RIDGE, _NEWTON_STEPS = 1.0, 3  # of the logistic regression
 _WIDTHS = np.geomspace(0.1, 2.0, 7)  # of the prior on log propensities around a power law
 _UNCERTAIN = np.log(2.0)  # standard error of a log propensity: a factor of two
 
@@ -261,9 +263,7 @@ def _strengths(clicks: FloatArray) -> tuple[FloatArray, FloatArray]:
     return np.exp(log_strength), np.sqrt(np.maximum(np.diag(covariance), 0.0))
 
 
-def _shrunken_fit(
-    clicks: FloatArray, width: float, max_iter: int = 100
-) -> tuple[FloatArray, FloatArray, float]:
+def _shrunken_fit(clicks: FloatArray, width: float) -> tuple[FloatArray, FloatArray, float]:
     """Log strengths, their covariance, and the log of the marginal likelihood, by Newton steps."""
     n = len(clicks)
     design = np.eye(n)  # strengths from (eta, u_2, .., u_n): position 1 is the unit
@@ -278,7 +278,7 @@ def _shrunken_fit(
         return pairs - float(wins @ log) + 0.5 * float(precision @ (value - center) ** 2)
 
     now = cost(value)
-    for _ in range(max_iter):
+    for _ in range(100):
         log = design @ value
         ahead = 1.0 / (1.0 + np.exp(np.clip(log[None, :] - log[:, None], -500.0, 500.0)))
         slope = design.T @ ((both * ahead).sum(axis=1) - wins) + precision * (value - center)
@@ -295,9 +295,8 @@ def _shrunken_fit(
     return design @ value, design @ np.linalg.inv(curvature) @ design.T, evidence
 
 
-def _regression_em(
-    log: ImpressionLog, items: Items, regressor: Any, max_iter: int, tol: float = 1e-4
-) -> FloatArray:
+def _regression_em(log: ImpressionLog, items: Items, regressor: Any, max_iter: int) -> FloatArray:
+    check_limits(max_iter, _TOL)
     row = log.rows_in(items)
     cells = Cells.of(log)
     row_of = row[log.documents[1]]
@@ -314,11 +313,18 @@ def _regression_em(
         relevance = np.clip(regressor.predict(X), 1e-4, 1.0 - 1e-4)
         new = cells.by_position(examined) / np.maximum(cells.by_position(cells.shown), 1.0)
         change, gamma = float(np.abs(new / new[0] - gamma / gamma[0]).max()), new
-        if change < tol:
+        if change < _TOL:
             break
     else:
         warn_of_convergence("regression_em", max_iter, change)
     return _relative(gamma)
+
+
+def check_limits(max_iter: int, tol: float) -> None:
+    """Raise a ParameterError unless EM makes an iteration and can converge."""
+    for name, value in (("max_iter", max_iter), ("tol", tol)):
+        if value <= 0:
+            raise ParameterError(f"{name} is {value}; it must be > 0.")
 
 
 def warn_of_convergence(model: str, max_iter: int, change: float) -> None:
@@ -342,16 +348,16 @@ def _posteriors(
 class _Logistic:
     """Logistic regression of probabilities on standardized features, by Newton steps."""
 
-    def __init__(self, ridge: float = 1.0, n_steps: int = 3) -> None:
-        self.ridge, self.n_steps, self.coef_ = ridge, n_steps, np.zeros(0)
+    def __init__(self) -> None:
+        self.coef_ = np.zeros(0)
 
     def fit(self, X: FloatArray, y: FloatArray, sample_weight: FloatArray) -> _Logistic:
         Z = self._design(X)
         if len(self.coef_) != Z.shape[1]:
             self.coef_ = np.zeros(Z.shape[1])
-        penalty = np.full(Z.shape[1], self.ridge)
+        penalty = np.full(Z.shape[1], _RIDGE)
         penalty[-1] = 1e-6
-        for _ in range(self.n_steps):  # a warm start: EM calls it in every iteration
+        for _ in range(_NEWTON_STEPS):  # a warm start: EM calls it in every iteration
             p = self._probability(Z)
             slope = Z.T @ (sample_weight * (y - p)) - penalty * self.coef_
             curvature = (Z.T * (sample_weight * np.maximum(p * (1 - p), 1e-6))) @ Z

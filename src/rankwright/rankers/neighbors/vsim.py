@@ -36,6 +36,7 @@ COUNTS = schema.optional(
     )
 )
 ABSENT = schema.one_of("zero", "abstain")
+COLUMNS = 256  # made dense at a time
 _CONSTRAINTS = {
     "over": schema.one_of("all", "rated"),
     "feature_mean": NUMBERS,
@@ -57,13 +58,11 @@ def per_feature(owner: Any, name: str, n_features: int, otherwise: FloatArray) -
     return array
 
 
-def column_blocks(
-    X: Any, absent_abstains: bool, width: int = 256
-) -> Iterator[tuple[slice, FloatArray]]:
+def column_blocks(X: Any, absent_abstains: bool) -> Iterator[tuple[slice, FloatArray]]:
     """A matrix in dense blocks of columns: (columns, their values)."""
     sparse = X.tocsc() if hasattr(X, "tocsc") else None
-    for start in range(0, X.shape[1], width):
-        columns = slice(start, min(start + width, X.shape[1]))
+    for start in range(0, X.shape[1], COLUMNS):
+        columns = slice(start, min(start + COLUMNS, X.shape[1]))
         block = X[:, columns] if sparse is None else dense_rows(sparse[:, columns], absent_abstains)
         yield columns, np.ascontiguousarray(block)
 
