@@ -179,6 +179,17 @@ def test_the_log_is_exported_and_read_by_the_library(client, tmp_path):
     assert clicks == ""
 
 
+def test_a_missing_value_stays_missing_in_the_log_as_letor(serve, files, tmp_path):
+    client = serve(models=(files["boosted"],))
+    rows = ROWS[:2].tolist()
+    rows[1][0] = None
+    client.feedback(client.rank(rows)["event"], grades={"a0": 0, "a1": 1})
+    path = tmp_path / "log.txt"
+    path.write_text(client.get("/v1/log?format=letor").text)
+    items = rw.read_letor(path)
+    assert np.isnan(items.X[:, 0]).tolist() == [grade == 1 for grade in items.y]
+
+
 def test_entries_of_a_user_are_deleted_and_forgotten_by_the_learner(serve):
     client = serve(learn="PRank")
     for user, low, high in (("anna", "a0", "a1"), ("bert", "a1", "a0")):
@@ -269,7 +280,7 @@ def test_recommendations_are_those_of_the_model(serve, files):
     expected = [int(each.item) for each in model.recommend_new({1: 5, 2: 1}, 3)]
     assert [item["id"] for item in new["items"]] == expected
     assert client.feedback(new["event"], clicks=[str(expected[0])])["seq"]
-    for body in ({}, {"user": 1, "ratings": {"1": 3}}, {"user": "nobody"}):
+    for body in ({}, {"user": 1, "ratings": {"1": 3}}, {"user": "nobody"}, {"user": "--5"}):
         assert client.post("/v1/recommend", body).status_code == 422
     assert client.post("/v1/rank", {"items": []}).status_code == 404  # nothing ranks
 

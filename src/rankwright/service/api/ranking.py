@@ -59,14 +59,14 @@ def rank_list(service: Service, request: RankRequest) -> RankAnswer:
     if experiment is not None and service.models.can_rank(experiment.models):
         return _rank_interleaved(service, request, experiment)
     served = service.model_for(request)
-    found = candidates(request, served, service.models.features(), service.settings.max_items)
-    scores = score(found, served)
+    table = candidates(request, served, service.models.features(), service.settings.max_items)
+    scores = score(table, served)
     order = (-scores).argsort(kind="stable")
     if request.n is not None:
         order = order[: request.n]
     shown, values = order.tolist(), scores[order]
-    ids = list(map(found.ids.__getitem__, shown))
-    keys = ids if found.keys is found.ids else list(map(found.keys.__getitem__, shown))
+    ids = list(map(table.ids.__getitem__, shown))
+    keys = ids if table.keys is table.ids else list(map(table.keys.__getitem__, shown))
     event = log_event(
         service,
         query=request.query,
@@ -74,14 +74,14 @@ def rank_list(service: Service, request: RankRequest) -> RankAnswer:
         model=served.version,
         ids=keys,
         scores=values,
-        rows=found.rows[order],
+        rows=table.rows[order],
         names=served.logged_names,
         shadow=_shadow(service, request, served, order),
     )
     items = list(map(RankedItem, ids, values.tolist(), range(1, len(ids) + 1)))
     if request.explain:
-        _explain(items, served, found, order)
-    return RankAnswer(event, served.version, items, found.missing)
+        _explain(items, served, table, order)
+    return RankAnswer(event, served.version, items, table.missing)
 
 
 def _rank_interleaved(service: Service, request: RankRequest, experiment: Any) -> RankAnswer:
@@ -96,8 +96,8 @@ def _rank_interleaved(service: Service, request: RankRequest, experiment: Any) -
         order = np.argsort(-score(table, served), kind="stable")
         lists.append([table.keys[i] for i in order.tolist()])
     shown = experiment.interleave(lists, request)
-    place = {key: i for i, key in enumerate(tables[0].keys)}
-    order = np.array([place[key] for key in shown.items], dtype=np.intp)
+    row = {key: i for i, key in enumerate(tables[0].keys)}
+    order = np.array([row[key] for key in shown.items], dtype=np.intp)
     scores = 1.0 / np.arange(1, len(order) + 1)
     model = "+".join(served.version for served in pair)
     event = log_event(
@@ -158,24 +158,22 @@ def _shadow(service: Service, request: RankRequest, served: Served, order: Any) 
     return scores
 
 
-def _explain(items: list[RankedItem], served: Served, found: Candidates, order: Any) -> None:
+def _explain(items: list[RankedItem], served: Served, table: Candidates, order: Any) -> None:
     """How the score changes when a feature is as in the mean candidate, for each item shown."""
     if len(items) > MOST_EXPLAINED:
         raise Problem(422, f"At most {MOST_EXPLAINED} items are explained. Set n, or drop explain.")
     if not items:
         return
-    rows, scores = found.rows, score(found, served)
+    rows, scores = table.rows, score(table, served)
     known = ~np.isnan(rows)
     means = np.where(known, rows, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
-    contributions: list[dict[str, float]] = [{} for _ in items]
-    for place, name in enumerate(served.names):
+    columns = []
+    for column, mean in enumerate(means):
         changed = rows.copy()
-        changed[:, place] = means[place]
-        added = (scores - served.model.decision_function(changed))[order]
-        for moved, value in zip(contributions, added.tolist(), strict=True):
-            moved[name] = value
-    for item, moved in zip(items, contributions, strict=True):
-        item.contributions = moved
+        changed[:, column] = mean
+        columns.append((scores - served.model.decision_function(changed))[order].tolist())
+    for item, values in zip(items, zip(*columns, strict=True), strict=True):
+        item.contributions = dict(zip(served.names, values, strict=True))
 
 
 async def recommend(service: Service, call: Call) -> RankAnswer:
@@ -190,30 +188,28 @@ def _recommend(service: Service, request: RecommendRequest, served: Served) -> R
     users, known = model._data.user_vocabulary, model._data.item_vocabulary
     if (request.user is None) == (request.ratings is None):
         raise Problem(422, "Send either user, the id of a known user, or ratings of a new one.")
-    wanted = request.filter
     limits: dict[str, Any] = {
         "exclude": [_known(known, item, "exclude") for item in request.exclude] or "taken",
-        "filter": None if wanted is None else [_known(known, item, "filter") for item in wanted],
+        "filter": None,
     }
+    if request.filter is not None:
+        limits["filter"] = [_known(known, item, "filter") for item in request.filter]
     if request.ratings is None:
         best = model.recommend(_known(users, request.user, "user"), request.n, **limits)
     else:
         ratings = {_known(known, item, "ratings"): v for item, v in request.ratings.items()}
         best = model.recommend_new(ratings, request.n, **limits)
-    return _listed(service, request, served.version, [tuple(each) for each in best])
+    return _listed(service, request, served.version, [tuple(pair) for pair in best])
 
 
 def _known(vocabulary: Any, sent: Any, where: str) -> Any:
     """An id of the data, which JSON may have turned into text."""
-    for form in (sent, str(sent), *_numbers(sent)):
+    text = str(sent)
+    number = int(text) if text.removeprefix("-").isdecimal() and len(text) < 20 else text
+    for form in (sent, text, number):
         if form in vocabulary:
             return form
-    raise Problem(422, f"{where}: {str(sent)[:80]!r} is not among the ids of the model.")
-
-
-def _numbers(sent: Any) -> list[int]:
-    text = str(sent)
-    return [int(text)] if text.lstrip("-").isdecimal() and len(text) < 20 else []
+    raise Problem(422, f"{where}: {text[:80]!r} is not among the ids of the model.")
 
 
 async def fuse(service: Service, call: Call) -> RankAnswer:
@@ -257,5 +253,5 @@ def _listed(
         ids=[str(item) for item, _ in pairs],
         scores=np.array([value for _, value in pairs], dtype=np.float64),
     )
-    items = [RankedItem(item, float(v), place) for place, (item, v) in enumerate(pairs, 1)]
+    items = [RankedItem(item, float(v), rank) for rank, (item, v) in enumerate(pairs, 1)]
     return RankAnswer(event, model, items)

@@ -4,22 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
-import tempfile
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-import numpy as np
-
-from rankwright.data.io.letor.writer import write_letor
-from rankwright.data.io.trec import write_qrels
-from rankwright.data.items import Items
-from rankwright.data.runs import Qrels
 from rankwright.exceptions import DataError
 from rankwright.service.judging.active_learning import Assignment, Example, Item, LiveModel
 from rankwright.service.judging.agreement import (
@@ -31,7 +23,7 @@ from rankwright.service.judging.agreement import (
 )
 from rankwright.service.judging.agreement import judge_pairs as pairs_of_judges
 from rankwright.service.judging.queue import Document, Queue
-from rankwright.service.learning.labels import word
+from rankwright.service.learning.labels import letor_line, qrels_line
 from rankwright.service.log.entries import MODES, Action, Judgment, Mode, decode_judgment
 from rankwright.service.log.reader import median_value
 
@@ -353,32 +345,22 @@ def consensus(judging: Judging, mode: Mode = "grades") -> dict[int, float]:
 
 
 def to_qrels(judging: Judging) -> str:
-    """Consensus grades as TREC qrels, for ``rankwright evaluate``; blanks in ids become %20."""
-    grades = consensus(judging)
-    _refuse_empty(grades, "graded")
-    documents = [judging.queue.documents[row] for row in grades]
-    qrels = Qrels.from_arrays(
-        [word(document.query) for document in documents],
-        [word(document.id) for document in documents],
-        np.array(list(grades.values())).astype(np.int64),
-    )
-    return _written(lambda path: write_qrels(qrels, path))
+    """Consensus grades as TREC qrels, for ``rankwright evaluate``."""
+    return "".join(qrels_line(doc.query, doc.id, grade) for doc, _, grade in _graded(judging))
 
 
 def to_letor(judging: Judging, mode: Mode = "grades") -> str:
     """Consensus grades or magnitudes with the features of the queue, for ``rankwright train``."""
-    values = consensus(judging, mode)
-    _refuse_empty(values, "judged")
-    rows = list(values)
-    documents = [judging.queue.documents[row] for row in rows]
-    items = Items(
-        judging.queue.X[rows],
-        np.array(list(values.values())),
-        qid=np.array([word(document.query) for document in documents]),
-        docid=np.array([word(document.id) for document in documents]),
-        feature_names=judging.queue.feature_names,
-    )
-    return _written(lambda path: write_letor(items, path))
+    graded = _graded(judging, mode)
+    return "".join(letor_line(doc.query, doc.id, grade, row) for doc, row, grade in graded)
+
+
+def _graded(judging: Judging, mode: Mode = "grades") -> list[tuple[Document, list[float], float]]:
+    """Documents with their features and consensus values."""
+    values, queue = consensus(judging, mode), judging.queue
+    if not values:
+        raise DataError("No document has been judged yet: there is nothing to export.")
+    return [(queue.documents[row], queue.X[row].tolist(), values[row]) for row in values]
 
 
 def to_csv(judging: Judging) -> str:
@@ -410,15 +392,3 @@ def _not_a_formula(cell: str) -> str:
     if cell[:1] in ("=", "+", "-", "@", "\t", "\r") and cell != "-1":
         return "'" + cell
     return cell
-
-
-def _refuse_empty(values: Any, verb: str) -> None:
-    if not values:
-        raise DataError(f"No document has been {verb} yet: there is nothing to export.")
-
-
-def _written(write: Callable[[Path], None]) -> str:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "export"
-        write(path)
-        return path.read_text("utf-8")

@@ -111,7 +111,7 @@ def json_lines(log: LogReader, after: int = 0, user: str | None = None) -> Itera
 def qrels_lines(log: LogReader, labels: str, user: str | None = None) -> Iterator[bytes]:
     """The grade of every item of a query as TREC qrels; blanks in ids become %20."""
     for label in labels_of(log, labels, user):
-        yield f"{word(label.query)} 0 {word(label.item)} {label.grade:g}\n".encode()
+        yield qrels_line(label.query, label.item, label.grade).encode()
 
 
 def letor_lines(log: LogReader, labels: str, user: str | None = None) -> Iterator[bytes]:
@@ -120,13 +120,8 @@ def letor_lines(log: LogReader, labels: str, user: str | None = None) -> Iterato
     The columns are those of :func:`items_from_log`, and items with other features are left out.
     """
     for label, features in _with_features(log, _labels(log, labels, user)):
-        if features is None:
-            continue
-        values = " ".join(
-            f"{number}:{value!r}" for number, value in enumerate(features, 1) if value == value
-        )
-        line = f"{label.grade:g} qid:{word(label.query)} {values} #docid = {word(label.item)}\n"
-        yield line.encode()
+        if features is not None:
+            yield letor_line(label.query, label.item, label.grade, features).encode()
 
 
 def items_from_log(log: LogReader, labels: str = "auto") -> Items:
@@ -190,12 +185,28 @@ def choose_labels(log: LogReader) -> str:
     return "grades" if graded or _judged(log, None) else "clicks"
 
 
-def word(text: str) -> str:
-    """An id as one word of a TREC or LETOR file.
+def qrels_line(query: str, item: str, grade: float) -> str:
+    """A line of a TREC qrels file; blanks in ids become %20.
 
-    >>> word("red shoes"), word("d-12/ä")
-    ('red%20shoes', 'd-12/ä')
+    >>> qrels_line("red shoes", "d-12/ä", 3.0)
+    'red%20shoes 0 d-12/ä 3\\n'
     """
+    return f"{_word(query)} 0 {_word(item)} {grade:g}\n"
+
+
+def letor_line(query: str, item: str, grade: float, features: Iterable[float]) -> str:
+    """A line of a LETOR file; a missing value is NULL, as :func:`rankwright.write_letor` writes it.
+
+    >>> letor_line("red shoes", "d1", 3.0, [0.5, float("nan")])
+    '3 qid:red%20shoes 1:0.5 2:NULL #docid = d1\\n'
+    """
+    texts = (repr(value) if value == value else "NULL" for value in features)
+    values = " ".join(f"{number}:{text}" for number, text in enumerate(texts, 1))
+    return f"{grade:g} qid:{_word(query)} {values} #docid = {_word(item)}\n"
+
+
+def _word(text: str) -> str:
+    """An id as one word of a file."""
     return "".join(quote(c) if c.isspace() or c in "#%" or not c.isprintable() else c for c in text)
 
 
