@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import msgspec
 from msgspec import Meta
 
 from rankwright.service.api import feedback, ranking, types
 from rankwright.service.api.metrics import metrics
 from rankwright.service.api.problems import Problem
-from rankwright.service.api.routing import Call, Operation, Parameter, Reply, document, page
+from rankwright.service.api.routing import Call, Operation, Parameter, Reply, api_page, describe
 from rankwright.service.learning.labels import items_from_log
 
 if TYPE_CHECKING:
@@ -41,8 +42,7 @@ def list_models(service: Service, call: Call) -> types.ModelList:
 
 async def upload_model(service: Service, call: Call) -> types.ModelInfo:
     options = call.query()
-    name, body = options["name"], call.body
-    info = await asyncio.to_thread(service.models.upload, body, name, "upload")
+    info = await asyncio.to_thread(service.models.upload, call.body, options["name"], "upload")
     if options["activate"]:
         info = await asyncio.to_thread(service.models.activate, info.version)
     return info
@@ -84,37 +84,19 @@ def _train(service: Service, request: types.TrainRequest) -> types.TrainAnswer:
     ranker = make_ranker(request.ranker, request.parameters)
     items = items_from_log(service.store, request.labels)
     served = service.models.active("rank")
-    result = retrain(
-        items,
-        ranker,
-        served,
-        measure=request.measure,
-        test_size=request.test_size,
-        random_state=request.random_state,
-    )
+    settings = {name: getattr(request, name) for name in ("measure", "test_size", "random_state")}
+    result = retrain(items, ranker, served, **settings)
     measures = {} if result.new is None else {request.measure: result.new}
     name = request.name or request.ranker
     info = service.models.upload(file_of(result.model), name, "trained", **measures)
-    activated = request.activate in (True, "always") or (
-        request.activate == "better" and _is_better(result)
-    )
+    better = result.new is not None and (result.active is None or result.new > result.active)
+    activated = request.activate in (True, "always") or (request.activate == "better" and better)
     if activated:
         info = service.models.activate(info.version)
     return types.TrainAnswer(
-        info,
-        request.measure,
-        result.new,
-        result.active,
-        served.version,
-        result.p_value,
-        result.n_train,
-        result.n_test,
-        activated,
-    )
-
-
-def _is_better(result: Any) -> bool:
-    return result.new is not None and (result.active is None or result.new > result.active)
+        info, request.measure, result.new, result.active, served.version,
+        result.p_value, result.n_train, result.n_test, activated,
+    )  # fmt: skip
 
 
 def list_experiments(service: Service, call: Call) -> types.ExperimentList:
@@ -151,12 +133,12 @@ def ready(service: Service, call: Call) -> Any:
 
 
 def describe_api(service: Service, call: Call) -> Reply:
-    return Reply(document(OPERATIONS), "application/json")
+    return Reply(msgspec.json.encode(describe(OPERATIONS)), "application/json")
 
 
 def show_api(service: Service, call: Call) -> Reply:
     template = service.templates.get_template("api.html")
-    return Reply(page(OPERATIONS, template), "text/html; charset=utf-8")
+    return Reply(api_page(OPERATIONS, template), "text/html; charset=utf-8")
 
 
 RANK = types.RankRequest | types.RankBatch
@@ -168,7 +150,7 @@ MODELS, TRIALS = "/v1/models", "/v1/experiments"
 
 # One line a method and path: handler, what it does, the scope that a token needs, types.
 # fmt: off
-OPERATIONS = [
+OPERATIONS = (
     Operation("POST", "/v1/rank", ranking.rank,
               "Rank the candidates of a query; an array of requests gives an array of answers.",
               "rank", RANK, RANKED, problems=(404, 413)),
@@ -227,5 +209,5 @@ OPERATIONS = [
     Operation("GET", "/openapi.json", describe_api, "This document.", "rank",
               answer=dict[str, Any]),
     Operation("GET", "/api", show_api, "A page of this document.", "rank", media=("text/html",)),
-]
+)
 # fmt: on

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from rankwright.exceptions import ModelFileError, RankwrightError
+from rankwright.exceptions import RankwrightError
 from rankwright.service.log.store import StoreError
 
 PROBLEM = "application/problem+json"
@@ -22,7 +22,7 @@ class Problem(RankwrightError):
         self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
 
 
-class ProblemBody(msgspec.Struct, omit_defaults=True):
+class ProblemBody(msgspec.Struct):
     """What is wrong with a request: where, what was found, what is needed, what to do."""
 
     title: str
@@ -37,8 +37,6 @@ def as_problem(error: Exception) -> Problem:
         return error
     if isinstance(error, StoreError):
         return Problem(503, str(error), retry_after="1")
-    if isinstance(error, ModelFileError):
-        return Problem(422, str(error))
     if isinstance(error, RankwrightError):
         return Problem(422, str(error))
     return Problem(500, "The service failed; its own log has the reason. Nothing was changed.")
@@ -46,8 +44,7 @@ def as_problem(error: Exception) -> Problem:
 
 def encode_problem(problem: Problem) -> bytes:
     title = HTTPStatus(problem.status).phrase
-    body = ProblemBody(title, problem.status, problem.detail, "about:blank")
-    return msgspec.json.encode({**msgspec.to_builtins(body), "type": body.type})
+    return msgspec.json.encode(ProblemBody(title, problem.status, problem.detail))
 
 
 async def send_problem(send: Any, problem: Problem) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -84,7 +84,7 @@ class Call:
     @property
     def is_json(self) -> bool:
         """Whether the body is declared to be JSON, in the usual spelling."""
-        return (b"content-type", b"application/json") in self.scope["headers"]
+        return _JSON_HEADER in self.scope["headers"]
 
     def header(self, name: bytes) -> str:
         return next((v.decode("latin-1") for k, v in self.scope["headers"] if k == name), "")
@@ -97,13 +97,13 @@ class Call:
         except ValueError:
             raise Problem(422, "The query string is not UTF-8.") from None
         known = {p.name: p for p in self.operation.parameters if p.where == "query"}
-        for name, _ in pairs:
-            if name not in known:
-                listed = f"It has {', '.join(known)}." if known else "It has none."
-                raise Problem(422, f"There is no parameter {name[:60]!r} here. {listed}")
-        if len(dict(pairs)) < len(pairs):
-            raise Problem(422, "A parameter is given twice. Give it once.")
         given = dict(pairs)
+        unknown = [name for name in given if name not in known]
+        if unknown:
+            listed = f"It has {', '.join(known)}." if known else "It has none."
+            raise Problem(422, f"There is no parameter {unknown[0][:60]!r} here. {listed}")
+        if len(given) < len(pairs):
+            raise Problem(422, "A parameter is given twice. Give it once.")
         return {
             name: _converted(p, given[name]) if name in given else p.default
             for name, p in known.items()
@@ -128,7 +128,9 @@ def decoder(type_: Any, msgpack: bool) -> Any:
 class Api:
     """ASGI application of the operations; other paths go to the pages."""
 
-    def __init__(self, service: Any, operations: list[Operation], pages: Any, observe: Any) -> None:
+    def __init__(
+        self, service: Any, operations: tuple[Operation, ...], pages: Any, observe: Any
+    ) -> None:
         self.service, self.pages, self.observe = service, pages, observe
         self.fixed: dict[str, dict[str, Operation]] = {}
         self.patterns: dict[str, re.Pattern[str]] = {}
@@ -195,7 +197,7 @@ class Api:
                 await _stream(answer.body, status, header, send)
                 return status
             body = answer.body
-        elif operation.path in ("/v1/rank",) and _wants_msgpack(scope):
+        elif operation.path == "/v1/rank" and _wants_msgpack(scope):
             body, header = msgspec.msgpack.encode(answer), (b"content-type", MSGPACK.encode())
         else:
             body = self._json.encode(answer)
@@ -217,17 +219,12 @@ async def _stream(parts: AsyncIterator[bytes], status: int, header: Any, send: A
     await send({"type": "http.response.body", "body": b""})
 
 
-Handler = Callable[[Any, Call], Any | Awaitable[Any]]
-
-
-def document(operations: list[Operation]) -> bytes:
-    """The document as JSON."""
-    return msgspec.json.encode(describe(tuple(operations)))
+# The OpenAPI document, made from the operations and their types.
 
 
 @cache
 def describe(operations: tuple[Operation, ...]) -> dict[str, Any]:
-    """The document as plain objects."""
+    """The OpenAPI document as plain objects."""
     types = [t for op in operations for t in (op.request, op.answer) if t not in (None, bytes)]
     parameters = [p.type for op in operations for p in op.parameters]
     unique = list({repr(t): t for t in (*types, *parameters, ProblemBody)}.values())
@@ -299,9 +296,9 @@ def _responses(op: Operation, schema_of: dict[str, Any]) -> dict[str, Any]:
     return responses
 
 
-def page(operations: list[Operation], template: Any) -> bytes:
+def api_page(operations: tuple[Operation, ...], template: Any) -> bytes:
     """The document as a page: every operation, its types and an example call."""
-    about = describe(tuple(operations))
+    about = describe(operations)
     shown = [
         {
             "method": op.method,
