@@ -48,8 +48,7 @@ def read_interactions(
         If rows have a rating: skip rows with a lower rating.
     separator, encoding : of a CSV file
     max_bytes : int or None
-        Maximum number of bytes of text to read. None uses ``RANKWRIGHT_MAX_BYTES`` if set, and
-        otherwise refuses only gzip files that unpack to more than 64 MiB and 32 times their size.
+        Maximum number of bytes of text to read; None as in :func:`read_letor`.
     **columns
         ``user``, ``item``, ``weight``, ``time``: names of columns, or indices from 0 in a CSV file
         without a header. The default is a common name (``user_id``, ``product``, ``quantity``,

@@ -204,8 +204,7 @@ def read_items(
         For LETOR files without qid: the number of lines of each query, or LightGBM's file of them;
         ``"auto"`` looks for it at ``path`` + ``.query`` or ``.group``.
     max_bytes : int or None
-        Maximum number of bytes of text to read. None uses ``RANKWRIGHT_MAX_BYTES`` if set, and
-        otherwise refuses only gzip files that unpack to more than 64 MiB and 32 times their size.
+        Maximum number of bytes of text to read; None as in :func:`read_letor`.
 
     Examples
     --------

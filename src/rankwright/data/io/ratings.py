@@ -63,8 +63,7 @@ def read_ratings(
     implicit : bool, default=False
         Keep Book-Crossing's ratings of 0, which only record that a user came across a book.
     max_bytes : int or None
-        Maximum number of bytes of text to read. None uses ``RANKWRIGHT_MAX_BYTES`` if set, and
-        otherwise refuses only gzip files that unpack to more than 64 MiB and 32 times their size.
+        Maximum number of bytes of text to read; None as in :func:`read_letor`.
     **columns
         For ``csv`` and ``parquet``: ``user``, ``item``, ``value``, ``time``, each a name or an
         index (from 0). The default is a common name (``userId``, ``movie_id``, ``rating`` ...), or

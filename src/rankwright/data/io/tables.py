@@ -135,8 +135,7 @@ def read_table(
         Whether the first line has the column names; None: if it has no number.
     encoding : str, default="utf-8"
     max_bytes : int or None
-        Maximum number of bytes of text to read. None uses ``RANKWRIGHT_MAX_BYTES`` if set, and
-        otherwise refuses only gzip files that unpack to more than 64 MiB and 32 times their size.
+        Maximum number of bytes of text to read; None as in :func:`read_letor`.
 
     Returns
     -------

@@ -347,14 +347,14 @@ class LineBlocks:
         return block
 
 
-class CompiledBlocks:
+class CompiledBlocks(LineBlocks):
     """The parser for large files: a kernel, which leaves unusual lines to the line parser."""
 
     def __init__(self, lines: LineParser, on_bad: OnBadLine, comments: str) -> None:
         from rankwright.data.io.letor import _kernels
 
+        super().__init__(lines, on_bad, comments)
         self._kernels: Any = _kernels
-        self._lines, self._on_bad, self._comments = lines, on_bad, comments
         self._rows: Any = None
 
     def parse(self, data: bytes, first_line: int) -> Block:

@@ -144,7 +144,7 @@ def _parse_blocks(
     file: TextFile, lines: LineParser, bad: BadLines, comments: str
 ) -> Iterator[Block]:
     """The rows of a file, block by block; the compiled parser takes over once it pays off."""
-    parser: LineBlocks | CompiledBlocks = LineBlocks(lines, bad.add, comments)
+    parser = LineBlocks(lines, bad.add, comments)
     n_read, tried = 0, False
     for data in file.blocks(_BLOCK):
         n_read += len(data)

@@ -59,8 +59,7 @@ def read_log(
     ----------
     path : path
     max_bytes : int or None
-        Maximum number of bytes of text to read. None uses ``RANKWRIGHT_MAX_BYTES`` if set, and
-        otherwise refuses only gzip files that unpack to more than 64 MiB and 32 times their size.
+        Maximum number of bytes of text to read; None as in :func:`read_letor`.
     **columns
         The names of the columns ``query``, ``item``, ``clicks``, ``position``, ``session``,
         ``user``, ``time``, ``dwell`` and ``ranker``, if they are not the usual ones. The first
