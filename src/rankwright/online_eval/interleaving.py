@@ -153,10 +153,10 @@ def credit(shown: Interleaved, clicks: Iterable[Any]) -> tuple[float, ...]:
     clicked = set(clicks)
     if unknown := clicked - set(shown.items):
         raise DataError(f"click on {next(iter(unknown))!r}, which the list does not show.")
-    positions = [place for place, item in enumerate(shown.items) if item in clicked]
+    positions = [position for position, item in enumerate(shown.items) if item in clicked]
     if shown.method == "balanced":
-        return _balanced_credit([shown.ranks[place] for place in positions])
-    rows = [shown.credits[place] for place in positions]
+        return _balanced_credit([shown.ranks[position] for position in positions])
+    rows = [shown.credits[position] for position in positions]
     return tuple(sum(row[ranker] for row in rows) for ranker in range(shown.n_rankers))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
@@ -79,30 +79,11 @@ class Explanation:
     by_features: float = 0.0  # what users with features like yours add
 
     def __str__(self) -> str:
-        first, form = "of what these viewers gave it:", "adds {:+.2g}"
-        if self.by_agreement:
-            first, form = "these viewers, who agree with you, rated it:", "agreement {:.2g}"
-        low = -float("inf") if self.middle is None else self.middle
-        against = [v for v in self.viewers if v.rating < low]
-        reasons = [
-            ("because " + first, [v for v in self.viewers if v.rating >= low], form),
-            ("although these viewers, who agree with you, rated it low:", against, form),
+        parts = [
+            title + "".join(f"\n  {line}" for line in lines)
+            for title, lines in self._sections()
+            if lines
         ]
-        parts = []
-        for title, viewers, shape in reasons:
-            lines = [f"{v.user} gave it {v.rating:g} ({shape.format(v.weight)})" for v in viewers]
-            parts += [title + "".join(f"\n  {line}" for line in lines)] if lines else []
-        up = [r for r in self.ratings if r.added >= 0]
-        for title, rated in (
-            ("because of what you rated:", [r for r in up if r.rating >= low]),
-            ("unlike what you rated low:", [r for r in up if r.rating < low]),
-            ("although you rated:", [r for r in self.ratings if r.added < 0]),
-        ):
-            lines = [
-                f"you gave {self.titles.get(r.item, r.item)} {r.rating:g} (adds {r.added:+.2g})"
-                for r in rated
-            ]
-            parts += [title + "".join(f"\n  {line}" for line in lines)] if lines else []
         if self.by_features:
             why, how = ("because", "higher") if self.by_features > 0 else ("although", "lower")
             parts.append(
@@ -113,6 +94,34 @@ class Explanation:
             parts = ["because of its average rating: none of your ratings says more."]
         title = self.titles.get(self.item, self.item)
         return f"{title}: score {self.score:.4g}\n" + "\nand ".join(parts)
+
+    def _sections(self) -> list[tuple[str, list[str]]]:
+        """Titles, and the lines below them."""
+        reason, form = "of what these viewers gave it:", "adds {:+.2g}"
+        if self.by_agreement:
+            reason, form = "these viewers, who agree with you, rated it:", "agreement {:.2g}"
+
+        def theirs(viewers: Iterable[Viewer]) -> list[str]:
+            return [f"{v.user} gave it {v.rating:g} ({form.format(v.weight)})" for v in viewers]
+
+        def own(ratings: Iterable[Liked]) -> list[str]:
+            return [
+                f"you gave {self.titles.get(r.item, r.item)} {r.rating:g} (adds {r.added:+.2g})"
+                for r in ratings
+            ]
+
+        low = -float("inf") if self.middle is None else self.middle
+        up = [r for r in self.ratings if r.added >= 0]
+        return [
+            ("because " + reason, theirs(v for v in self.viewers if v.rating >= low)),
+            (
+                "although these viewers, who agree with you, rated it low:",
+                theirs(v for v in self.viewers if v.rating < low),
+            ),
+            ("because of what you rated:", own(r for r in up if r.rating >= low)),
+            ("unlike what you rated low:", own(r for r in up if r.rating < low)),
+            ("although you rated:", own(r for r in self.ratings if r.added < 0)),
+        ]
 
 
 # Why an item without a reason in the history has its score, by the expert that adds most.

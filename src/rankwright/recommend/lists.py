@@ -161,25 +161,14 @@ def _categories(items: Vocabulary, categories: Mapping[Any, Any] | None) -> NDAr
     return np.array([-1 if c is None else numbers.setdefault(c, len(numbers)) for c in of_items])
 
 
-def ranks(order: IntArray) -> IntArray:
-    """The rank of each item, from 0, where ``order`` lists the items by rank.
-
-    >>> ranks(np.array([2, 0, 1]))
-    array([1, 2, 0])
-    """
-    rank = np.empty(len(order), np.int64)
-    rank[order] = np.arange(len(order))
-    return rank
-
-
 def user_cosines(data: Any, items: IntArray, n_items: int | None = None) -> FloatArray:
     """Cosines of the users of some items (distinct numbers), (n, n)."""
     from scipy.sparse import csr_array
 
-    place = np.full(n_items or data.n_items, -1, np.int64)
-    place[items] = np.arange(len(items))
-    used = place[data.item] >= 0
-    pairs = (place[data.item[used]], data.user[used])
+    index = np.full(n_items or data.n_items, -1, np.int64)
+    index[items] = np.arange(len(items))
+    used = index[data.item] >= 0
+    pairs = (index[data.item[used]], data.user[used])
     table = csr_array((np.ones(len(pairs[0])), pairs), shape=(len(items), data.n_users))
     table.data[:] = 1.0  # a repeated event counts once
     size = np.sqrt(np.maximum(np.asarray(table.sum(axis=1)).ravel(), 1.0))

@@ -166,7 +166,8 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         for name in ("ratings_", "histories_", "titles_", "content_", "user_content_"):
             if hasattr(self, name):
                 delattr(self, name)
-        features = SideFeatures(as_features(item_features), as_features(user_features))
+        given = (item_features, user_features)
+        features = SideFeatures(*(None if f is None else as_features(f) for f in given))
         if isinstance(data, Interactions):
             self._fit_events(data, features, seed)
         else:
@@ -414,16 +415,16 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         lists = [block for _, block in blocks] or [Block.of([], [], n)]
         return TopLists(ids, self._data.items, lists)
 
-    def _blocks(self, ids: list[Any], numbers: IntArray, n: int, chosen: Selection) -> Blocks:
+    def _blocks(self, ids: list[Any], numbers: IntArray, n: int, selection: Selection) -> Blocks:
         """Lists of users, a block at a time."""
         backend, size = self._backend, self._backend.block_size
         cuts = [slice(start, start + size) for start in range(0, len(ids), size)]
         histories = (backend.known(numbers[cut]) for cut in cuts)
         blocks: Iterable[Block]
         if current_engine() is not None:
-            blocks = map_jobs(_lists_of, list(histories), backend, n, chosen)
+            blocks = map_jobs(_lists_of, list(histories), backend, n, selection)
         else:
-            blocks = (backend.lists(history, n, chosen) for history in histories)
+            blocks = (backend.lists(history, n, selection) for history in histories)
         for cut, block in zip(cuts, blocks, strict=True):
             yield ids[cut], block
 
@@ -516,9 +517,9 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         return np.asarray(known.numbers(ids))
 
 
-def _lists_of(histories: Any, backend: Any, n: int, chosen: Selection) -> Block:
+def _lists_of(histories: Any, backend: Any, n: int, selection: Selection) -> Block:
     """Lists of some users, made by a worker."""
-    best: Block = backend.lists(histories, n, chosen)
+    best: Block = backend.lists(histories, n, selection)
     return best
 
 

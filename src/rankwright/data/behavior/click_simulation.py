@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.behavior.impressions import ImpressionLog
 from rankwright.data.items import Items
-from rankwright.data.vocabulary import check_probabilities
+from rankwright.data.vocabulary import check_probabilities, encode
 from rankwright.exceptions import DataError, ParameterError
 
 BROWSING = ("position", "cascade", "dbn")
@@ -177,26 +177,19 @@ class ClickSimulator:
         session, rank = np.nonzero(shown >= 0)
         rows = shown[session, rank]
         queries, items = self.items.queries, self.items
-        item, ids = rows, np.arange(items.n_items)
+        number, ids = np.arange(items.n_items), np.arange(items.n_items)
+        if items.docid is not None:
+            number, ids = encode(items.docid, "docid")
         columns = {
             "query": queries.codes[rows],
-            "item": item,
+            "item": number[rows],
             "clicks": clicks[session, rank].astype(np.int64),
             "position": rank.astype(np.int64) + 1,
             "ranker": ranker[session],
         }
         columns |= dict.fromkeys(("user", "time", "dwell"))
-        if items.docid is not None:
-            columns["item"], ids = _numbered(items.docid, rows)
         lists = session.astype(np.int64), np.arange(len(shown))
         return ImpressionLog.from_codes(columns, lists, queries.ids, ids)
-
-
-def _numbered(docid: Any, rows: IntArray) -> tuple[IntArray, Any]:
-    from rankwright.data.vocabulary import encode
-
-    number, ids = encode(docid, "docid")
-    return number[rows], ids
 
 
 def _reordered(shown: IntArray, experiment: str, rng: np.random.Generator) -> IntArray:

@@ -123,13 +123,13 @@ class SideFeatures(NamedTuple):
     users: Features | None = None
 
 
-def as_features(given: Any) -> Features | None:
+def as_features(given: Any) -> Features:
     """Features as they are, or those in the columns of a data frame or dict.
 
     >>> as_features({"item": [7, 8], "kind": ["Crime", "Horror"]})
     Features(2 rows, 2 features)
     """
-    return given if given is None or isinstance(given, Features) else Features.from_frame(given)
+    return given if isinstance(given, Features) else Features.from_frame(given)
 
 
 def _block(name: str, column: NDArray[Any]) -> tuple[list[str], Any]:

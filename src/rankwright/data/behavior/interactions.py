@@ -61,9 +61,7 @@ class Interactions(UsersAndItems):
     def __init__(self, users: Any, items: Any, *, weight: Any = None, time: Any = None) -> None:
         self._set(*encode_pairs(users=users, items=items, row="event"), weight, time)
 
-    def _set(
-        self, users: Any, items: Any, user: Any, item: Any, weight: Any, time: Any
-    ) -> Interactions:
+    def _set(self, users: Any, items: Any, user: Any, item: Any, weight: Any, time: Any) -> None:
         n = len(user)
         weight = np.ones(n) if weight is None else as_column(weight, "weight", n)
         if (weight <= 0).any():
@@ -74,16 +72,15 @@ class Interactions(UsersAndItems):
         self.user, self.item = read_only(user), read_only(item)
         self.weight = read_only(weight)
         self.time = None if time is None else read_only(as_times(time, "time", n))
-        return self
 
     @classmethod
     def from_numbers(
         cls, users: Any, items: Any, user: IntArray, item: IntArray, weight: Any, time: Any
     ) -> Self:
         """Events as indices into distinct ids, of which some may have no event."""
-        made = cls.__new__(cls)
-        made._set(np.asarray(users), np.asarray(items), user, item, weight, time)
-        return made
+        events = cls.__new__(cls)
+        events._set(np.asarray(users), np.asarray(items), user, item, weight, time)
+        return events
 
     @classmethod
     def from_frame(
@@ -111,8 +108,8 @@ class Interactions(UsersAndItems):
         >>> Interactions.from_frame(log).time
         array([1.7145216e+09, 1.7146080e+09])
         """
-        chosen = {"user": user, "item": item, "weight": weight, "time": time}
-        columns = columns_by_role(frame, chosen, optional=("weight", "time"))
+        names = {"user": user, "item": item, "weight": weight, "time": time}
+        columns = columns_by_role(frame, names, optional=("weight", "time"))
         return cls(columns.pop("user"), columns.pop("item"), **columns)
 
     @classmethod

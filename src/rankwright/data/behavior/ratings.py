@@ -157,9 +157,9 @@ class Ratings(UsersAndItems):
         >>> Ratings.from_frame(frame, user="who").value
         array([4.5, 3. ])
         """
-        chosen = {"user": user, "item": item, "value": value}
-        chosen |= {} if time is None else {"time": time}
-        return cls.from_arrays(**columns_by_role(frame, chosen), duplicates=duplicates)
+        names = {"user": user, "item": item, "value": value}
+        names |= {} if time is None else {"time": time}
+        return cls.from_arrays(**columns_by_role(frame, names), duplicates=duplicates)
 
     def __len__(self) -> int:
         return len(self.value)
@@ -258,15 +258,15 @@ def encode_pairs(*, row: str, **columns: Any) -> tuple[Any, Any, IntArray, IntAr
 
 
 def columns_by_role(
-    frame: Any, chosen: dict[str, str | None], optional: Sequence[str] = ()
+    frame: Any, names: dict[str, str | None], optional: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Columns of a frame by role, by the names chosen or by common ones; None if there is none."""
+    """Columns of a frame by role, by the names given or by common ones; None if there is none."""
     table = columns_of(frame)
-    names = {
+    columns = {
         role: find_column(role, name, list(table), optional=role in optional)
-        for role, name in chosen.items()
+        for role, name in names.items()
     }
-    return {role: None if name is None else table[name] for role, name in names.items()}
+    return {role: None if name is None else table[name] for role, name in columns.items()}
 
 
 def in_int64(ids: NDArray[Any]) -> NDArray[Any]:

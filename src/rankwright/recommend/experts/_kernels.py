@@ -74,12 +74,12 @@ def nearest(pairs, how, items, start, stop, neighbor, similarity):
             first, last = pairs.ptr[user], pairs.ptr[user + 1]
             if how.window > 0:
                 first, last = entry + 1, min(last, entry + 1 + how.window)
-            for place in range(first, last):
-                other = pairs.item[place]
+            for later in range(first, last):
+                other = pairs.item[later]
                 if counts[other] == 0.0:
                     touched[n_touched] = other
                     n_touched += 1
-                counts[other] += 1.0 if how.window == 0 else how.window - (place - entry) + 1.0
+                counts[other] += 1.0 if how.window == 0 else how.window - (later - entry) + 1.0
         # A count is at most n_users * window: item numbers break ties in ascending order.
         scores = np.zeros(n_touched)
         touched[:n_touched].sort()
@@ -102,12 +102,12 @@ def nearest(pairs, how, items, start, stop, neighbor, similarity):
 
 
 @njit(cache=True, nogil=True)
-def count_common(pairs, kept, place, start, stop, gram):
+def count_common(pairs, kept, column_of, start, stop, gram):
     """Common users of each two items that take part: the Gram matrix, row by row.
 
     pairs        Pairs
     kept         (n_kept,) item numbers
-    place        (n_items,) the place of an item among them, or -1
+    column_of    (n_items,) the index of an item in kept, or -1
     start, stop  rows to do
     gram         (n_kept, n_kept) float64              added to
     """
@@ -116,7 +116,7 @@ def count_common(pairs, kept, place, start, stop, gram):
         for at in range(pairs.by_item[item], pairs.by_item[item + 1]):
             user = pairs.user[pairs.entry[at]]
             for other in range(pairs.ptr[user], pairs.ptr[user + 1]):
-                column = place[pairs.item[other]]
+                column = column_of[pairs.item[other]]
                 if column >= 0:
                     counts[column] += 1.0
 

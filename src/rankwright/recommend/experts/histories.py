@@ -218,19 +218,19 @@ class Histories(UsersAndItems):
         old = np.append(self.ptr, np.full(part.n_users - self.n_users, len(self)))
         # The rows before each changed one, then that one; at last the rows after all of them.
         kept = zip([0, *old[changed + 1]], [*old[changed], len(self)], strict=True)
-        fresh = zip([*part.ptr[changed], 0], [*part.ptr[changed + 1], 0], strict=True)
-        cuts = [(slice(*own), slice(*other)) for own, other in zip(kept, fresh, strict=True)]
+        new = zip([*part.ptr[changed], 0], [*part.ptr[changed + 1], 0], strict=True)
+        cuts = [(slice(*own), slice(*other)) for own, other in zip(kept, new, strict=True)]
         columns = [
             None
             if a is None or b is None
-            else np.concatenate([piece for own, new in cuts for piece in (a[own], b[new])])
+            else np.concatenate([piece for own, other in cuts for piece in (a[own], b[other])])
             for a, b in ((self.item, part.item), (self.weight, part.weight), (self.time, part.time))
         ]
-        made = Histories(part.users, part.items, pointers(counts), *columns)  # type: ignore[arg-type]
+        spliced = Histories(part.users, part.items, pointers(counts), *columns)  # type: ignore[arg-type]
         for name, ids in (("user_vocabulary", self.users), ("item_vocabulary", self.items)):
-            if len(ids) == len(getattr(made, name[:4] + "s")):
-                vars(made)[name] = getattr(self, name)
-        return made
+            if len(ids) == len(getattr(spliced, name[:4] + "s")):
+                vars(spliced)[name] = getattr(self, name)
+        return spliced
 
     def events(self) -> Interactions:
         """The pairs as events, in order of time if there are times."""
@@ -257,6 +257,6 @@ def check_weights(weight: NDArray[Any]) -> None:
 def extended(known: Vocabulary, ids: NDArray[Any]) -> tuple[NDArray[Any], IntArray]:
     """All ids, new ones last, and the number of each of ``ids``."""
     numbers = known.numbers(ids, unknown=-1)
-    fresh = np.flatnonzero(numbers < 0)
-    numbers[fresh] = len(known) + np.arange(len(fresh))
-    return (joined([known.ids, ids[fresh]]) if len(fresh) else known.ids), numbers
+    new = np.flatnonzero(numbers < 0)
+    numbers[new] = len(known) + np.arange(len(new))
+    return (joined([known.ids, ids[new]]) if len(new) else known.ids), numbers

@@ -70,9 +70,9 @@ class EASE(Expert):
         self._n_items, self._before = histories.n_items, {}
         order = np.argsort(-histories.item_counts, kind="stable")[: self.max_items]
         self.kept_ = np.sort(order)
-        gram = common_users(histories, self.kept_, self._place())
+        gram = common_users(histories, self.kept_, self._column_of())
         gram[np.diag_indices_from(gram)] += self.l2_regularization
-        # In place: one float64 matrix. Only the lower triangle is computed.
+        # In column_of: one float64 matrix. Only the lower triangle is computed.
         factor, info = lapack.dpotrf(gram, lower=True, overwrite_a=True)
         inverse, info = lapack.dpotri(factor, lower=True, overwrite_c=True)
         assert info == 0, "the Gram matrix plus l2 is positive definite"
@@ -84,10 +84,11 @@ class EASE(Expert):
         self.weight_ = upper
         return self
 
-    def _place(self) -> NDArray[np.int64]:
-        place = np.full(self._n_items, -1, np.int64)
-        place[self.kept_] = np.arange(len(self.kept_))
-        return place
+    def _column_of(self) -> NDArray[np.int64]:
+        """The index of each item in ``kept_``, or -1."""
+        column_of = np.full(self._n_items, -1, np.int64)
+        column_of[self.kept_] = np.arange(len(self.kept_))
+        return column_of
 
     def prepare(self, histories: Histories) -> None:
         super().prepare(histories)
@@ -113,9 +114,9 @@ class EASE(Expert):
             ptr = np.cumsum([0, *map(len, earlier)])
             item = np.concatenate([np.zeros(0, np.int32), *earlier])
             old = Rows(ptr, item, np.ones(len(item), np.float32))
-            place, width = self._place(), len(self.kept_)
-            after = _dense(self._histories.rows.take(users), place, width)
-            before = _dense(old, place, width)
+            column_of, width = self._column_of(), len(self.kept_)
+            after = _dense(self._histories.rows.take(users), column_of, width)
+            before = _dense(old, column_of, width)
             changed = (after != before).any(axis=1)
             if changed.any():
                 self._correct(after[changed], before[changed])
@@ -130,7 +131,7 @@ class EASE(Expert):
         middle = np.linalg.inv(np.diag(sign) + U.T @ PU.astype(np.float64))
         left = (PU @ middle).astype(np.float32)
         self.diagonal_ = self.diagonal_ - np.einsum("ij,ij->i", left, PU)
-        # In place, in blocks of rows: W = -P / diag(P) off the diagonal.
+        # In column_of, in blocks of rows: W = -P / diag(P) off the diagonal.
         scale = self.diagonal_.astype(np.float32)
         for start in range(0, len(left), BLOCK):
             rows = slice(start, start + BLOCK)
@@ -151,9 +152,11 @@ class EASE(Expert):
 
     def scores(self, rows: Rows) -> Scores:
         self.flush()
-        place = self._place()[rows.item]
-        inside = place >= 0
-        kept = Rows(pointers(inside)[rows.ptr], place[inside].astype(np.int32), rows.weight[inside])
+        column = self._column_of()[rows.item]
+        inside = column >= 0
+        kept = Rows(
+            pointers(inside)[rows.ptr], column[inside].astype(np.int32), rows.weight[inside]
+        )
         kept_scores = np.asarray(kept.matrix(len(self.kept_)) @ self.weight_)
         if len(self.kept_) == self._n_items:
             return kept_scores
@@ -162,17 +165,17 @@ class EASE(Expert):
         return scores
 
 
-def _dense(rows: Rows, place: NDArray[np.int64], width: int) -> Scores:
+def _dense(rows: Rows, column_of: NDArray[np.int64], width: int) -> Scores:
     """Rows of 0 and 1 over the items that take part."""
     dense = np.zeros((rows.n_rows, width), np.float32)
-    column = place[rows.item]
+    column = column_of[rows.item]
     inside = column >= 0
     dense[rows.number[inside], column[inside]] = 1.0
     return dense
 
 
 def common_users(
-    histories: Histories, kept: IntArray, place: NDArray[np.int64]
+    histories: Histories, kept: IntArray, column_of: NDArray[np.int64]
 ) -> NDArray[np.float64]:
     """Common users of each two items, a lower triangle in Fortran order.
 
@@ -189,12 +192,14 @@ def common_users(
         counted = np.zeros((width, width))
         pairs = neighbor_pairs(histories)
         map_blocks(
-            lambda block: count_common(pairs, kept, place, *block, counted), row_ranges(width)
+            lambda block: count_common(pairs, kept, column_of, *block, counted), row_ranges(width)
         )
         return counted.T
     gram = np.zeros((width, width), np.float32, order="F")
     for start in range(0, rows.n_rows, BLOCK):
-        block = _dense(rows.take(np.arange(start, min(start + BLOCK, rows.n_rows))), place, width)
+        block = _dense(
+            rows.take(np.arange(start, min(start + BLOCK, rows.n_rows))), column_of, width
+        )
         gram = blas.ssyrk(1.0, block.T, beta=1.0, c=gram, lower=True, overwrite_c=True)
     return gram.astype(np.float64)
 
@@ -297,9 +302,9 @@ class ImplicitALS(Expert):
             fresh = np.zeros((histories.n_items - n_known, self.factors_.shape[1]), np.float32)
             self.factors_ = np.concatenate([self.factors_, fresh])
             columns = _columns(histories).take(np.arange(n_known, histories.n_items))
-            takers, place = np.unique(columns.item, return_inverse=True)
+            takers, index = np.unique(columns.item, return_inverse=True)
             solved = self.users(histories.rows.take(takers.astype(np.int64)))
-            self._solve(columns._replace(item=place.astype(np.int32)), solved, fresh, max_iter=8)
+            self._solve(columns._replace(item=index.astype(np.int32)), solved, fresh, max_iter=8)
             self.factors_[n_known:] = fresh
         self._n_behind += max(len(users), len(histories) - len(before))
         if self._n_behind > REFRESH * len(histories):
@@ -311,12 +316,12 @@ class ImplicitALS(Expert):
 
     def contributions(self, items: NDArray[np.int32], weight: Any, item: int) -> Scores:
         """The user is a weighted sum over the history, and so is the score."""
-        chosen = self.factors_[items].astype(np.float64)
+        taken = self.factors_[items].astype(np.float64)
         confidence = 1.0 + self.alpha * np.asarray(weight, np.float64)
-        system = self.factors_.T @ self.factors_ + self.l2_regularization * np.eye(chosen.shape[1])
-        system = system + (chosen * (confidence - 1.0)[:, None]).T @ chosen
+        system = self.factors_.T @ self.factors_ + self.l2_regularization * np.eye(taken.shape[1])
+        system = system + (taken * (confidence - 1.0)[:, None]).T @ taken
         direction = np.linalg.solve(system, self.factors_[item].astype(np.float64))
-        return np.asarray(confidence * (chosen @ direction), np.float32)
+        return np.asarray(confidence * (taken @ direction), np.float32)
 
 
 def _start(ids: NDArray[Any], n_factors: int, seed: int) -> Scores:

@@ -121,9 +121,9 @@ class ItemCosine(Expert):
         return scores
 
     def contributions(self, items: NDArray[np.int32], weight: Any, item: int) -> Scores:
-        place = np.arange(len(items))[::-1]
+        age = np.arange(len(items))[::-1]
         alone = super().contributions(items, weight, item)
-        return np.asarray(alone * self.decay**place, np.float32)
+        return np.asarray(alone * self.decay**age, np.float32)
 
 
 class NextItems(ItemCosine):

@@ -31,7 +31,7 @@ from rankwright.recommend.experts.weights import (
     scaled,
 )
 from rankwright.recommend.explanations import EventExplanation, Taken
-from rankwright.recommend.lists import POOL, Block, Selection, ranks, user_cosine
+from rankwright.recommend.lists import POOL, Block, Selection, user_cosine
 
 CELLS = 2**21  # scores in a block of users
 N_USERS = 1000  # users of each holdout that the weights are learned on
@@ -294,25 +294,25 @@ class EventBackend:
         """Scores of some items for one history."""
         return np.asarray(self.model.scores(history)[0, items], np.float64)
 
-    def lists(self, histories: Rows, n: int, chosen: Selection) -> Block:
+    def lists(self, histories: Rows, n: int, selection: Selection) -> Block:
         """The best items for each history."""
         scores = self.model.scores(histories)
-        hidden = np.flatnonzero(~(chosen.allowed & self.known_items))
+        hidden = np.flatnonzero(~(selection.allowed & self.known_items))
         scores[:, hidden] = -np.inf
-        if chosen.exclude_taken:
+        if selection.exclude_taken:
             scores[histories.number, histories.item] = -np.inf
-        pool = n if chosen.is_plain else POOL * n
-        if chosen.filter.max_per_category is not None:
+        pool = n if selection.is_plain else POOL * n
+        if selection.filter.max_per_category is not None:
             pool = scores.shape[1]
         best = self.model.best(scores, min(pool, scores.shape[1]))
-        if chosen.is_plain:
+        if selection.is_plain:
             values = np.take_along_axis(scores, np.maximum(best, 0), axis=1)
             missing = ((0, 0), (0, n - best.shape[1]))  # the catalog may have fewer items
             return Block(np.pad(best, missing, constant_values=-1), np.pad(values, missing))
         picked = []
         for row, ranked in zip(scores, best, strict=True):
             ranked = ranked[ranked >= 0]
-            picked.append(chosen.pick(ranked, row[ranked], n))
+            picked.append(selection.pick(ranked, row[ranked], n))
         return Block.of(picked, [row[at] for row, at in zip(scores, picked, strict=True)], n)
 
     def similar(self, number: int) -> FloatArray:
@@ -343,7 +343,7 @@ class EventBackend:
 
 def popularity_rank(histories: Histories) -> NDArray[np.int64]:
     """The rank of each item by the number of its users, from 0; it breaks ties of scores."""
-    return ranks(np.argsort(-histories.item_counts, kind="stable"))
+    return np.argsort(np.argsort(-histories.item_counts, kind="stable"))
 
 
 def check_expert(expert: Any) -> Expert:

@@ -21,7 +21,7 @@ from rankwright.rankers.base import Ranker
 from rankwright.rankers.schema import Holds
 from rankwright.recommend.experts.histories import extended
 from rankwright.recommend.explanations import Explanation, Liked, Viewer
-from rankwright.recommend.lists import POOL, Block, Selection, ranks, user_cosine
+from rankwright.recommend.lists import POOL, Block, Selection, user_cosine
 from rankwright.recommend.models.base import ItemMeans, RatingModel, Reasons, Table
 from rankwright.recommend.models.factors import MatrixFactorization
 from rankwright.recommend.models.neighbors import ItemKNN, UserSimilarity
@@ -210,7 +210,7 @@ class RatingBackend:
             self._known = self._rated | self.item_content.has_features
         # Ties are broken by average rating, then by number of ratings.
         mean = ItemMeans().fit(data).item_bias_
-        self._rank = ranks(np.lexsort((-data.item_counts, -mean)))
+        self._rank = np.argsort(np.lexsort((-data.item_counts, -mean)))
 
     @property
     def block_size(self) -> int:
@@ -268,22 +268,22 @@ class RatingBackend:
             )
         return scores
 
-    def lists(self, histories: list[Rated], n: int, chosen: Selection) -> Block:
+    def lists(self, histories: list[Rated], n: int, selection: Selection) -> Block:
         """The best items for each user."""
         if len(histories) == 1:
-            lists = [self._list(histories[0], n, chosen)]
+            lists = [self._list(histories[0], n, selection)]
         else:
             with single_threaded_blas():  # the threads work on different users
-                lists = map_blocks(lambda history: self._list(history, n, chosen), histories)
+                lists = map_blocks(lambda history: self._list(history, n, selection), histories)
         return Block.of([items for items, _ in lists], [scores for _, scores in lists], n)
 
-    def _list(self, history: Rated, n: int, chosen: Selection) -> tuple[IntArray, FloatArray]:
-        items = np.flatnonzero(self._known & chosen.allowed)
-        items = items[~np.isin(items, history.items)] if chosen.exclude_taken else items
+    def _list(self, history: Rated, n: int, selection: Selection) -> tuple[IntArray, FloatArray]:
+        items = np.flatnonzero(self._known & selection.allowed)
+        items = items[~np.isin(items, history.items)] if selection.exclude_taken else items
         scores = self.scores([history], items)
         order = np.lexsort((self._rank[items], -scores))
-        order = order if chosen.filter.max_per_category else order[: POOL * n]
-        picked = chosen.pick(items[order], scores[order], n)
+        order = order if selection.filter.max_per_category else order[: POOL * n]
+        picked = selection.pick(items[order], scores[order], n)
         return picked, scores[np.searchsorted(items, picked)]
 
     def similar(self, number: int) -> FloatArray:
