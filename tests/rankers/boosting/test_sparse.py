@@ -1,4 +1,4 @@
-"""All rounds in one call, for few values, against one call a round, which a callback forces."""
+"""Few values: all rounds in one call, and features left out; against one call for every feature."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 
+from rankwright.feedback.base import Grades
 from rankwright.rankers.boosting import training
 from rankwright.rankers.boosting.rankboost import RankBoost
+from rankwright.rankers.boosting.weak_learners import features
 
 pytestmark = pytest.mark.filterwarnings("ignore::rankwright.exceptions.DegenerateDataWarning")
 
@@ -83,3 +86,39 @@ def test_it_is_taken_for_few_values_only(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(training, "SMALL", 10)
     RankBoost(n_estimators=2).fit(X, y, qid=qid)
     assert len(taken) == 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"cumulative": True},
+        {"absent": "abstain"},
+        {"absent": "abstain", "default": "real"},
+        {"absent": "abstain", "cumulative": "signed"},
+    ],
+)
+@pytest.mark.parametrize("pairs", [False, True])
+def test_features_that_cannot_be_best_are_left_out(
+    monkeypatch: pytest.MonkeyPatch, options: Any, pairs: bool
+) -> None:
+    rng = np.random.default_rng(3)
+    where = (np.repeat(np.arange(60), 4), rng.integers(0, 150, 240))
+    X = sparse.csr_array((rng.normal(size=240), where), shape=(60, 150))
+    X.data[::17] = np.nan
+    feedback: Any = Grades(rng.integers(0, 3, 60), np.arange(60) // 6)
+    feedback = feedback.to_pairs() if pairs else feedback
+    model = RankBoost(estimator="value", criterion="newton", n_estimators=8, **options)
+    expected = clone(model).fit_feedback(X, feedback)
+    monkeypatch.setattr(features, "MANY_FEATURES", 0)
+    monkeypatch.setattr(features, "SCANNED", 4)
+    scanned = []
+    gain_of = features.ValueScan._gain
+    monkeypatch.setattr(
+        features.ValueScan, "_gain", lambda *given: scanned.append(given[1]) or gain_of(*given)
+    )
+    model.fit_feedback(X, feedback)
+    for name in ("feature_", "alpha_", "default_", "z_"):
+        np.testing.assert_array_equal(getattr(model, name), getattr(expected, name))
+    n_defaults = 2 if options.get("absent") else 1
+    assert len(scanned) < 0.7 * 8 * 150 * n_defaults or pairs

@@ -186,8 +186,8 @@ def boost(
             )
         elif len(pairs.rows):
             learner = _learner(model, X, pairs, pool)
-            if not grows:
-                pairs.mass = np.zeros(0)  # only binning and trees read it
+            if not grows and (model.estimator, model.criterion) != ("value", "newton"):
+                pairs.mass = np.zeros(0)  # only binning, trees and bounds on gains read it
             rounds, z = _loop(model, pairs, learner, validation)
     abstain = model.absent == "abstain"
     kept = validation.n_kept(len(rounds)) if validation else len(rounds)

@@ -167,6 +167,13 @@ class Directions:
         """The cuts chosen so far, of which part of the weight may be taken back."""
         return Cuts(*self._cuts)
 
+    def best_gain(self, scan: Scan, pairs: Weighted) -> float:
+        """The largest absolute gain of a cut that may be used."""
+        from rankwright.rankers.boosting._kernels.splitting import pick_cut
+
+        margin = scan.margin * pairs.total
+        return float(abs(pick_cut(scan.gains, scan.abstains, self.allowed, margin)[0]))
+
     def choose(
         self,
         scan: Scan,
