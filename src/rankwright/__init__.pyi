@@ -50,6 +50,7 @@ from .data.validation import Findings as Findings
 from .data.validation import validate as validate
 from .distributed.engines import engine as engine
 from .distributed.files import evaluate_files as evaluate_files
+from .distributed.files import fit_files as fit_files
 from .distributed.files import score_files as score_files
 from .exceptions import DataError as DataError
 from .exceptions import ParameterError as ParameterError

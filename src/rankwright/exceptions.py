@@ -109,3 +109,24 @@ class ConvergenceWarning(RankwrightWarning):
 
 class ClusterWarning(RankwrightWarning):
     """A cluster is used where one machine would be faster."""
+
+
+def install_advice(error: ModuleNotFoundError) -> str | None:
+    """How to install the missing module: the smallest extra that brings it; None if none does."""
+    import re
+    from importlib import metadata
+
+    package = (error.name or "").split(".")[0].replace("_", "-")
+    extras: dict[str, list[str]] = {}
+    for requirement in metadata.requires("rankwright") or []:
+        if match := re.search("extra == ['\"](.+)['\"]", requirement):
+            extras.setdefault(match[1], []).append(requirement.lower())
+    sizes = [
+        (len(needed), name)
+        for name, needed in extras.items()
+        if package and any(requirement.startswith(package) for requirement in needed)
+    ]
+    if not sizes:
+        return None
+    install = f"pip install 'rankwright[{min(sizes)[1]}]'"
+    return f"this needs {error.name}, which is not installed. Run: {install}"

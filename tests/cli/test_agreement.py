@@ -108,7 +108,7 @@ def test_options_of_a_verb_below_a_verb_have_a_table_of_their_own(shell, tmp_pat
     assert tomllib.loads(text) == {"data": {"list": {"json": True}}}
     (tmp_path / "c.toml").write_text(text)
     assert "movielens-1m" in json.loads(shell("data", "list", "--config", "c.toml").stdout)
-    assert "name the verb" in shell("--print-config", code=2).stderr
+    assert "name the command" in shell("--print-config", code=2).stderr
 
 
 @pytest.mark.parametrize("verb", ["train", "predict", "rank", "evaluate", "compare", "tune"])

@@ -84,7 +84,7 @@ def test_txt_is_the_plain_form_of_what_is_converted(shell, files, tmp_path):
 @pytest.mark.parametrize("verb", ["predict", "rank", "evaluate", "compare"])
 def test_data_in_the_place_of_a_model_are_recognized(shell, verb):
     done = shell(verb, "$F/test.txt", "$F/model.rw", code=4)
-    assert "it looks like letor" in done.stderr
+    assert "it is a text file" in done.stderr
     assert "the data last" in done.stderr
 
 
@@ -150,7 +150,7 @@ def test_a_value_that_the_ranker_refuses_is_not_searched(shell):
 def test_a_table_of_options_for_no_verb_is_refused(shell, tmp_path):
     (tmp_path / "a.toml").write_text("[trian]\nrandom-state = 1\n")
     done = shell("train", "$F/train.txt", "--config", "a.toml", code=2)
-    assert "[trian] is not a verb" in done.stderr
+    assert "[trian] is not a command" in done.stderr
 
 
 def test_printed_options_begin_with_the_call_as_it_was_typed(shell):

@@ -107,7 +107,7 @@ def test_a_log_without_clicks_option_is_refused_with_the_way_out(
     assert "--unseen is for logs" in refused.stderr
     refused = shell("train", str(folder / "pairs.csv"), "--clicks", "--features",
                     str(folder / "features.csv"), code=3)  # fmt: skip
-    assert "leave --clicks out" in refused.stderr
+    assert "omit --clicks" in refused.stderr
     refused = shell("train", str(folder / "pairs.csv"), "--features", str(folder / "features.csv"),
                     "--valid", "$F/train.txt", code=2)  # fmt: skip
     assert "--valid is for graded items" in refused.stderr
@@ -176,8 +176,8 @@ def test_check_flags_clicks_as_grades_and_positions_as_features(
 
 def test_the_store_of_the_service_is_a_log(tmp_path: Path) -> None:
     pytest.importorskip("apsw")
-    from rankwright.cli._options import read_log
     from rankwright.exceptions import DataError
+    from rankwright.service import read_impressions as read_log
     from rankwright.service.log.entries import Feedback, encode
     from rankwright.service.log.store import Store
 

@@ -198,7 +198,7 @@ main()
             "rankwright.selection.auto.fit_ranker",
             ["$F/train.txt", "--ranker", "regression", "-o", "out.rw"],
         ),
-        ("train", "rankwright.read_items", ["$F/train.txt", "-o", "out.rw"]),
+        ("train", "rankwright.selection.base.read_items", ["$F/train.txt", "-o", "out.rw"]),
         ("train", "rankwright.save", ["$F/train.txt", "--ranker", "regression", "-o", "out.rw"]),
         ("predict", "rankwright.read_items", ["$F/model.rw", "$F/test.txt", "-o", "out.txt"]),
         ("compare", "rankwright.compare", ["$F/model.rw", "$F/test.txt", "-o", "out.txt"]),
@@ -230,7 +230,7 @@ def test_an_interrupt_ends_with_130_and_leaves_no_file(verb, slow, words, files,
 def test_a_file_that_is_being_written_appears_whole_or_not_at_all(files, tmp_path):
     code = (
         "import sys, time\n"
-        "from rankwright.cli._console import write_result\n"
+        "from rankwright.cli._shell import write_result\n"
         "def lines():\n"
         "    yield 'first\\n'\n"
         "    print('ready', flush=True)\n"

@@ -14,7 +14,7 @@ import time
 import pytest
 
 import rankwright as rw
-from rankwright.cli import _console as console
+from rankwright.cli import _shell as console
 from rankwright.cli.app import main
 from rankwright.exceptions import MemoryLimitError, ParameterError
 
@@ -108,7 +108,7 @@ def test_a_key_signs_models_and_refuses_others(shell, tmp_path):
     [
         (MemoryError("9 GB"), 6, "not enough memory (9 GB)"),
         (MemoryLimitError("it takes 9 GB"), 6, "rankwright: it takes 9 GB\n"),
-        (RuntimeError("odd"), 70, "mistake"),
+        (RuntimeError("odd"), 70, "a bug in rankwright"),
     ],
 )
 def test_no_failure_looks_like_a_check_that_failed(shell, monkeypatch, error, code, words):

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable
 from types import FrameType
 from typing import NoReturn
 
@@ -21,20 +20,13 @@ def main() -> None:
         signal.signal(signal.SIGTERM, _terminate)
         if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # as rankwright/__init__.py left it
             signal.signal(signal.SIGINT, signal.default_int_handler)
-        _app()()
+        from rankwright.cli.app import main as run
+
+        run()
     except KeyboardInterrupt:  # during imports
         sys.stderr.write("rankwright: interrupted\n")
         sys.exit(EXIT_INTERRUPTED)
-    finally:  # nothing is left to clean up
-        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
-def _app() -> Callable[[], None]:
-    """The command line, or what a small install lacks for it."""
-    try:
-        from rankwright.cli.app import main as run
-    except ModuleNotFoundError as error:
+    except ModuleNotFoundError as error:  # of a small install
         if error.name is None or error.name.startswith("rankwright"):
             raise
         sys.stderr.write(
@@ -43,7 +35,9 @@ def _app() -> Callable[[], None]:
             "pip install 'rankwright[train]'\n"
         )
         sys.exit(EXIT_FILE)
-    return run
+    finally:  # nothing is left to clean up
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _terminate(number: int, frame: FrameType | None) -> NoReturn:

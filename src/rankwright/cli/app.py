@@ -2,84 +2,81 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import io
 import json
 import os
-import re
 import shlex
 import sys
 import traceback
 import warnings
 from argparse import ArgumentError, ArgumentParser, Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from importlib import metadata
 from typing import Any, cast
 
 from cyclopts import App, CycloptsError, Parameter
 
-from rankwright import __version__, exceptions
-from rankwright.cli import _options as opt
-from rankwright.cli._console import STDIN, Pipes, Terminal, common_inputs, note
+from rankwright import __version__
+from rankwright.cli import _shell as sh
 from rankwright.data.io.files import naming
-from rankwright.exceptions import DataError, ParameterError
+from rankwright.data.io.pipes import STDIN, PipeCopies
+from rankwright.exceptions import (
+    DataError,
+    ModelFileError,
+    ParameterError,
+    RankwrightError,
+    install_advice,
+)
 
-# Error -> exit code, most special first; scripts rely on them: see `rankwright --help`.
-EXIT_CODES: dict[type[Exception], int] = {
-    CycloptsError: 2,
-    exceptions.ModelFileError: 4,
-    OSError: 5,
+# Scripts rely on the exit codes: see `rankwright --help`.
+EXIT_USAGE, EXIT_FILE, EXIT_BUG, EXIT_INTERRUPTED = 2, 5, 70, 130
+EXIT_CODES: dict[type[Exception], int] = {  # the first that fits
+    ModelFileError: 4,
+    OSError: EXIT_FILE,
     MemoryError: 6,
     DataError: 3,
-    exceptions.RankwrightError: 2,
+    RankwrightError: EXIT_USAGE,
 }
-EXIT_INTERRUPTED, EXIT_BUG = 130, 70
 
 OUTPUTS = ("output", "target", "report", "save", "store")  # parameters that name a file to write
 
 HELP = """\
 Learning to rank from grades, ratings, preferences and clicks.
 
-The extension and the first line of a file give its format: LETOR (.txt
+File formats are detected from the extension and the first line: LETOR (.txt
 .letor .svm), CSV, TSV, Parquet, JSONL, TREC runs and qrels, each also
-gzipped; - is standard input.
+gzipped. - is standard input.
 
-With any verb: --config FILE.toml takes options from the table of that name
-in a TOML file; --print-config prints the options as such a file instead of
-running; --key-file FILE signs model files, and loads only signed ones.
+Every command also takes --config FILE.toml (read options from the table named
+after the command), --print-config (print the options as such a file and exit)
+and --key-file FILE (sign model files, and load only files with this signature).
 
 RANKWRIGHT_MAX_BYTES and RANKWRIGHT_MAX_FEATURES raise the limits of readers.
 
-Exit codes: 0 done, 1 below --fail-under or a check failed, 2 wrong usage,
+Exit codes: 0 success, 1 below --fail-under or a check failed, 2 wrong usage,
 3 bad data, 4 bad model file, 5 file or network error, 6 out of memory,
-70 a mistake in rankwright, 130 interrupted, 143 terminated."""
+70 a bug in rankwright, 130 interrupted, 143 terminated."""
 
-# verb -> (module and function, what it does); the module is imported when the verb is used.
-VERBS = {
-    "demo": ("demo:demo", "See it work: generated data, every family of rankers, a report page."),
-    "train": ("train:train", "Learn a model from graded items."),
-    "predict": ("predict:predict", "Score items with a model: one number per line."),
-    "rank": ("predict:rank", "Order the items of each query with a model."),
-    "evaluate": ("evaluate:evaluate", "Measure a model or a run on graded data."),
-    "compare": ("evaluate:compare", "The table of several systems, with significance."),
-    "export": ("predict:export", "Write a model for a search engine, a runtime or a database."),
-    "tune": ("train:tune", "Search the parameters of a ranker by cross-validation over queries."),
-    "fuse": ("fuse:fuse", "Make one run of several (metasearch)."),
-    "recommend": ("recommend:recommend", "Recommend items to users, from ratings."),
-    "serve": ("serve:serve", "Rank over HTTP, collect feedback, learn while serving."),
-    "check": ("data:check", "Look for mistakes in data: PASS or FAIL per rule."),
-    "data": ("data:app", "Known public data sets."),
-    "info": ("data:info", "What is in a model or data file."),
-    "convert": ("data:convert", "Write data in another format."),
-    "compile": ("demo:compile", "Compile the loops of the rankers ahead of their first use."),
-}
-
-# The first line of help where cyclopts would say ARGS...
-USAGE = {
-    "compare": "Usage: rankwright compare [OPTIONS] SYSTEM... DATA",
-    "fuse": "Usage: rankwright fuse [OPTIONS] RUN RUN...",
-    "serve": "Usage: rankwright serve [OPTIONS] [MODEL...]",
+# verb -> module and function, what it does, and its arguments where cyclopts would say ARGS...
+VERBS: dict[str, tuple[str, ...]] = {
+    "demo": ("serve:demo", "Train every family of rankers on generated data; write a report."),
+    "train": ("train:train", "Train a model on graded items, clicks or pairs."),
+    "predict": ("models:predict", "Score items with a model, one score per line."),
+    "rank": ("models:rank", "Rank the items of each query with a model."),
+    "evaluate": ("models:evaluate", "Evaluate a model or a run on graded data."),
+    "compare": ("models:compare", "Compare systems, with significance tests.", "SYSTEM... DATA"),
+    "export": ("models:export", "Export a model to a search engine, a runtime or a database."),
+    "tune": ("train:tune", "Tune the parameters of a ranker by cross-validation over queries."),
+    "fuse": ("lists:fuse", "Merge several runs into one (metasearch).", "RUN RUN..."),
+    "recommend": ("lists:recommend", "Recommend items to users, from ratings or events."),
+    "serve": ("serve:serve", "Rank over HTTP, collect feedback and learn from it.", "[MODEL...]"),
+    "check": ("data:check", "Check data for mistakes: PASS, WARN or FAIL for each rule."),
+    "data": ("data:app", "List, describe and write public data sets."),
+    "info": ("data:info", "Describe a model or data file."),
+    "convert": ("data:convert", "Convert data to another format."),
+    "compile": ("serve:compile", "Compile the kernels of the rankers ahead of time."),
 }
 
 
@@ -99,8 +96,11 @@ app = App(
     result_action="return_value",
     default_parameter=Parameter(negative="", show_default=_shown),
 )
-for _number, (_verb, (_target, _help)) in enumerate(VERBS.items()):
-    app.command(f"rankwright.cli.{_target}", name=_verb, help=_help, sort_key=_number)
+for _verb, (_target, _help, *_arguments) in VERBS.items():
+    _options: Any = {"help": _help, "sort_key": len([*app])}
+    if _arguments:
+        _options["usage"] = f"Usage: rankwright {_verb} [OPTIONS] {_arguments[0]}"
+    app.command(f"rankwright.cli.{_target}", name=_verb, **_options)
 app.register_install_completion_command()
 
 
@@ -109,7 +109,9 @@ def main() -> None:
     warnings.showwarning = partial(_show_warning, set())
     _prepare_streams()
     try:
-        _run(sys.argv[1:])
+        words, ours = take_options(sys.argv[1:])
+        sh.common_inputs[:] = [ours.config, ours.key_file]
+        _run(words, ours)
         with naming("standard output"):
             sys.stdout.flush()
     except KeyboardInterrupt:
@@ -117,45 +119,31 @@ def main() -> None:
     except BrokenPipeError:  # the reader of our output is gone (`| head`): not an error
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except CycloptsError:  # cyclopts has printed what is wrong
+        sys.exit(EXIT_USAGE)
     except tuple(EXIT_CODES) as error:
         code = next(code for kind, code in EXIT_CODES.items() if isinstance(error, kind))
-        if isinstance(error, CycloptsError):
-            sys.exit(code)  # cyclopts has printed what is wrong
-        text = str(error)
-        if isinstance(error, exceptions.RankwrightError):
-            text = opt.in_options(text)
-        elif isinstance(error, OSError) and error.filename and error.strerror:
-            text = f"{os.fsdecode(error.filename)}: {error.strerror}"
-        elif isinstance(error, MemoryError):
-            text = f" ({text})" if text else ""
-            text = f"not enough memory{text}: use less data or another ranker"
-        _stop(text, code)
+        _stop(_message(error), code)
     except Exception as error:  # never 1, which means that a check failed
-        if isinstance(error, ModuleNotFoundError) and (extra := _extra(error.name or "")):
-            install = f"pip install 'rankwright[{extra}]'"
-            _stop(
-                f"this needs {error.name}, which is not installed. Run: {install}",
-                EXIT_CODES[OSError],
-            )
+        if isinstance(error, ModuleNotFoundError) and (advice := install_advice(error)):
+            _stop(advice, EXIT_FILE)
         traceback.print_exc()
-        _stop("this is a mistake in rankwright. Please report it with the lines above", EXIT_BUG)
+        _stop("this is a bug in rankwright. Please report it with the lines above", EXIT_BUG)
 
 
-def _extra(module: str) -> str | None:
-    """The smallest extra of our distribution that brings a module; None if none does."""
-    package = module.split(".")[0].replace("_", "-")
-    extras: dict[str, list[str]] = {}
-    for requirement in metadata.requires("rankwright") or []:
-        if match := re.search("extra == ['\"](.+)['\"]", requirement):
-            extras.setdefault(match[1], []).append(requirement.lower())
-    bringing = [
-        name for name, all_of in extras.items() if any(r.startswith(package) for r in all_of)
-    ]
-    return min(bringing, key=lambda name: len(extras[name]), default=None)
+def _message(error: Exception) -> str:
+    if isinstance(error, RankwrightError):
+        return sh.in_options(str(error))
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{os.fsdecode(error.filename)}: {error.strerror}"
+    if isinstance(error, MemoryError):
+        size = f" ({error})" if str(error) else ""
+        return f"not enough memory{size}: use less data or another ranker"
+    return str(error)
 
 
 def _stop(message: str, code: int) -> None:
-    note(f"rankwright: {message}")
+    sh.note(f"rankwright: {message}")
     sys.exit(code)
 
 
@@ -170,53 +158,26 @@ def _prepare_streams() -> None:
         sys.stdout.reconfigure(encoding=encoding, errors="backslashreplace")
 
 
-def _show_warning(
-    shown: set[str], message: Any, category: type[Warning], *where: Any, **more: Any
-) -> None:
+def _show_warning(shown: set[str], message: Any, category: Any, *where: Any, **more: Any) -> None:
     """Print a warning once, without the line of source that raised it."""
     text = str(message)
     if issubclass(category, UserWarning) and text not in shown:  # as those of rankwright are
         shown.add(text)
-        note(f"rankwright: warning: {opt.in_options(text)}")
+        sh.note(f"rankwright: warning: {sh.in_options(text)}")
 
 
-def _run(words: list[str]) -> None:
-    opt.option_names.clear()
-    words, ours = take_options(words)
-    common_inputs[:] = [ours.config, ours.key_file]
-    if ours.key_file is None:
-        _run_verb(words, ours)
-        return
-    from rankwright.persist.format import read_key, use_key
-
-    use_key(read_key(ours.key_file))
-    try:
-        _run_verb(words, ours)
-    finally:
-        use_key(None)
-
-
-def _run_verb(words: list[str], ours: Namespace) -> None:
+def _run(words: list[str], ours: Namespace) -> None:
+    sh.option_names.clear()
     if sys.stdout.isatty() and words and not {"-h", "--help", "--version"} & {*words}:
         sys.stdout = cast(Any, Terminal(sys.stdout))
     words = [STDIN if word == "-" else word for word in words]  # cyclopts takes - for an option
-    if words and words[0] in VERBS:
-        verb = app[words[0]]
-        if verb.default_command is not None:  # show its docstring, with examples
-            verb.help = None
-            verb.usage = USAGE.get(words[0])
-            doc = verb.default_command.__doc__ or ""
-            verb.default_command.__doc__ = re.sub(r"\n {12}", " ", doc)  # one line an option
-    app.config = ()
-    if ours.config is not None:
-        from cyclopts.config import Toml
-
-        _check_config(ours.config)
-        app.config = (Toml(ours.config, must_exist=True),)
+    if words and words[0] in VERBS and app[words[0]].default_command is not None:
+        app[words[0]].help = None  # show the docstring, with examples
+    app.config = () if ours.config is None else (_read_config(ours.config),)
     verbs, path, _ = app.parse_commands(words)
     command, bound, _ = app.parse_args(words, exit_on_error=False)
     if ours.print_config and not verbs:
-        raise ParameterError("--print-config: name the verb, such as rankwright train DATA.")
+        raise ParameterError("--print-config: name the command, such as rankwright train DATA.")
     if command is not path[-1].default_command:  # help or version
         command(*bound.args, **bound.kwargs)
         return
@@ -227,11 +188,15 @@ def _run_verb(words: list[str], ours: Namespace) -> None:
         return
     # Of two parameters of one name, the library's errors are about that of the first group.
     for name, parameter, _, _ in sorted(options, key=lambda option: not option[3]):
-        opt.option_names.setdefault(parameter, name)
-    with Pipes() as pipes:
+        sh.option_names.setdefault(parameter, name)
+    with PipeCopies() as pipes:
+        if ours.key_file is not None:
+            from rankwright.persist.format import using_key
+
+            pipes.enter_context(using_key(ours.key_file))
         for name, value in bound.arguments.items():
             if name not in OUTPUTS:
-                bound.arguments[name] = pipes.copied(value)
+                bound.arguments[name] = _copied(value, pipes)
         command(*bound.args, **bound.kwargs)
 
 
@@ -247,12 +212,7 @@ def _options_of(verb: App, bound: inspect.BoundArguments) -> Iterator[tuple[str,
 
 
 def take_options(words: list[str]) -> tuple[list[str], Namespace]:
-    """The words without the options that every verb has, and these options.
-
-    >>> words, ours = take_options(["train", "a.txt", "--print-config"])
-    >>> words, ours.config, ours.print_config
-    (['train', 'a.txt'], None, True)
-    """
+    """The words without the options that every verb has, and these options."""
     parser = ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     parser.add_argument("--config")
     parser.add_argument("--key-file")
@@ -265,20 +225,23 @@ def take_options(words: list[str]) -> tuple[list[str], Namespace]:
     return rest + words[len(ours) :], known
 
 
-def _check_config(path: str) -> None:
+def _read_config(path: str) -> Any:
+    """The options of a TOML file, in a table for each verb."""
     import tomllib
+
+    from cyclopts.config import Dict
 
     with open(path, "rb") as file:
         try:
             tables = tomllib.load(file)
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise DataError(f"{path} is not TOML: {error}.") from None
-    for name in tables:
-        if name not in VERBS:
-            raise ParameterError(
-                f"{path}: [{name}] is not a verb. Options of a verb are in a table of its name, "
-                f"such as [train]; the verbs are {', '.join(VERBS)}."
-            )
+    for name in tables.keys() - VERBS.keys():
+        raise ParameterError(
+            f"{path}: [{name}] is not a command. Put the options of a command in a table "
+            f"of its name, such as [train]; the commands are {', '.join(VERBS)}."
+        )
+    return Dict(tables, source=path)
 
 
 def print_config(words: list[str], verbs: Sequence[str], options: list[Any]) -> None:
@@ -289,3 +252,30 @@ def print_config(words: list[str], verbs: Sequence[str], options: list[Any]) -> 
     for name, _, value, _ in options:
         line = f"{name.removeprefix('--')} = {json.dumps(value, ensure_ascii=False)}"
         print(line if value is not None else f"# {line.removesuffix(' null')}")
+
+
+class Terminal:
+    """A terminal that shows control characters instead of obeying them."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        return int(self._stream.write(sh.escape_controls(text)))
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def _copied(value: Any, pipes: PipeCopies) -> Any:
+    """A path, several paths or a group of options, with copies instead of pipes."""
+    if isinstance(value, tuple):
+        return tuple(_copied(part, pipes) for part in value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        parts = {name: _copied(part, pipes) for name, part in vars(value).items()}
+        return dataclasses.replace(value, **parts)
+    return pipes.copy(value) if isinstance(value, str) else value

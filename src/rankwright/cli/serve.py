@@ -1,14 +1,16 @@
-"""``rankwright serve``: rank over HTTP, collect feedback, learn while serving."""
+"""``rankwright serve``, ``demo`` and ``compile``."""
 
 from __future__ import annotations
 
+import os
+import time
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from cyclopts import Group, Parameter, validators
 
-from rankwright.cli import _console as console
-from rankwright.cli import _options as opt
+import rankwright as rw
+from rankwright.cli import _shell as sh
 from rankwright.exceptions import ParameterError
 
 
@@ -18,10 +20,10 @@ class JudgingOptions:
     """What to judge.
 
     Args:
-        images: Let the judging page show pictures of other sites.
+        images: Let the judging page load images from other sites.
         queue: What to judge: CSV, TSV, JSONL or a TREC run; by default generated texts.
-        documents: Titles, texts and URLs of the documents of the queue: CSV, TSV or JSONL with ids.
-        queries: Texts of the queries of the queue: lines of a query id, a tab and the text.
+        documents: Titles, texts and URLs of the documents, by id: CSV, TSV or JSONL.
+        queries: Texts of the queries: lines with a query id, a tab and the text.
         guidelines: What the grades mean, in Markdown.
         judging_grades: The number of grades that judges give.
         overlap: The share of the queue that every judge gets; the rest goes to one judge each.
@@ -40,22 +42,22 @@ def serve(
     *models: Annotated[str, Parameter(name="MODEL", help="Model files; the first is active.")],
     store: str = "feedback.db",
     host: str = "127.0.0.1",
-    port: opt.Port = 8000,
+    port: sh.Port = 8000,
     tokens: Annotated[str | None, Parameter(name="--token-file")] = None,
     learn: str | None = None,
-    set: opt.Settings = [],  # noqa: B006
+    set: sh.Settings = [],  # noqa: B006
     learn_from: Literal["grades", "clicks"] = "grades",
     grades: str = "0-5",
-    snapshot_every: opt.Count = 1000,
+    snapshot_every: sh.Count = 1000,
     retention_days: float | None = None,
     rate_limit: float | None = None,
     allow_host: list[str] = [],  # noqa: B006
     judging: JudgingOptions = JudgingOptions(),  # noqa: B008
 ) -> None:
-    """Rank, recommend and fuse over HTTP; collect feedback, and learn from it.
+    """Rank, recommend and fuse over HTTP; collect feedback and learn from it.
 
-    Without a model it starts with the demo model. GET /api lists the API,
-    / shows the dashboard, /judge collects judgments.
+    Without a model, it serves a demo model. GET /api lists the API, / shows the
+    dashboard, and /judge collects judgments.
 
     rankwright serve
     rankwright serve shop.rw --store shop.db --port 8080
@@ -64,16 +66,16 @@ def serve(
 
     Args:
         store: The SQLite file that keeps the log, uploaded models and snapshots.
-        host: The address to listen on; one that other machines reach needs --token-file.
-        port: The port to listen on; 0 takes a free one.
-        tokens: Lines of TOKEN, NAME TOKEN or NAME TOKEN SCOPES.
+        host: The address to listen on; if other machines can reach it, --token-file is required.
+        port: The port to listen on; 0 picks a free one.
+        tokens: A file with lines of TOKEN, NAME TOKEN or NAME TOKEN SCOPES.
         learn: An online ranker that learns from feedback, such as BayesianPRank, PRank, OAPBPM.
-        learn_from: Learn grades, or clicks as grades 1 (clicked) and 0 (passed over).
+        learn_from: Learn from grades, or from clicks as grades 1 (clicked) and 0 (skipped).
         grades: The grades to learn: 0-4, or 0,1,2.
-        snapshot_every: Feedback entries between two snapshots of the ranker that learns.
+        snapshot_every: The number of feedback entries between two snapshots of the ranker.
         retention_days: Delete entries of the log that are older.
-        rate_limit: Requests a second of one token or address.
-        allow_host: Another name of this service, such as that of a proxy; may be repeated.
+        rate_limit: Requests per second of one token or address.
+        allow_host: Another host name of this service, such as that of a proxy; may be repeated.
     """
     if set and learn is None:
         raise ParameterError("--set needs --learn: it sets parameters of the ranker that learns.")
@@ -87,7 +89,7 @@ def serve(
     from rankwright.service.app import Settings
     from rankwright.service.server import serve as run
 
-    console.check_targets(*models, tokens, *files, store=store)
+    sh.check_targets(*models, tokens, *files, store=store)
     settings = Settings(
         models=models,
         store=store,
@@ -103,4 +105,69 @@ def serve(
         rate_limit=rate_limit,
         **vars(judging),
     )
-    run(settings, port, note=console.note)
+    run(settings, port, note=sh.note)
+
+
+def demo(
+    *,
+    random_state: sh.RandomState = 0,
+    report: str = "report.html",
+    json: sh.Json = False,
+    serve: bool = False,
+    port: sh.Port = 8000,
+) -> None:
+    """Train every family of rankers on generated data, and compare them.
+
+    Prints tables and writes a report page. Needs no network and no files.
+    The first run also compiles the kernels, which takes a while.
+
+    rankwright demo
+    rankwright demo --random-state 7 --report seven.html
+    rankwright demo --serve
+
+    Args:
+        report: Where to write the page.
+        serve: Serve generated models and users over HTTP instead, until Ctrl-C.
+        port: The port of --serve; 0 picks a free one.
+    """
+    if serve:
+        from rankwright.service.demo import serve_demo
+
+        serve_demo(random_state, port, note=sh.note)
+        return
+    from rankwright.report.demonstrations import write_demo
+
+    start = time.perf_counter()
+    sh.check_targets(report=report)
+    tables = {}
+    for part in write_demo(report, random_state, note=sh.note):
+        tables[part.title] = part.comparison.to_dict()
+        if not json:
+            print(f"\n{part.title}\n\n{part.text}\n")
+    seconds = round(time.perf_counter() - start, 1)
+    following = sh.command("train", "YOUR-DATA.txt", "--report", "training.html")
+    text = f"Done in {seconds:.0f} s. The report page: {os.path.abspath(report)}\nnext: {following}"
+    sh.answer(json, text, {"tables": tables, "report": report, "seconds": seconds})
+
+
+def compile(
+    *,
+    family: list[str] = [],  # noqa: B006
+    processes: sh.MaybeCount = None,
+    json: sh.Json = False,
+) -> None:
+    """Compile the kernels of every ranker, for example in a container image.
+
+    Compiled code is kept in the folder NUMBA_CACHE_DIR, or next to the
+    package. Training then loads it instead of compiling for 5 to 25 s.
+
+    rankwright compile
+    NUMBA_CACHE_DIR=/opt/kernels rankwright compile --family boosting
+
+    Args:
+        family: Only one of boosting, online, gradient, ..., recommend, readers; may be repeated.
+        processes: The number of processes that compile; by default one for each core.
+    """
+    seconds = rw.compile_kernels(family or None, n_processes=processes, note=sh.note)
+    text = f"{len(seconds)} families compiled: {sum(seconds.values()):.0f} s of CPU"
+    sh.answer(json, text, {name: round(value, 1) for name, value in seconds.items()})

@@ -23,6 +23,7 @@ from .io.logs.impressions import log_from_frame as log_from_frame
 from .io.logs.impressions import read_log as read_log
 from .io.logs.preferences import Preferences as Preferences
 from .io.logs.preferences import read_preferences as read_preferences
+from .io.pipes import PipeCopies as PipeCopies
 from .io.ratings import read_ratings as read_ratings
 from .io.tables import items_from_frame as items_from_frame
 from .io.tables import read_table as read_table
@@ -46,6 +47,7 @@ from .runs import align as align
 from .runs import items_from_runs as items_from_runs
 from .validation import Findings as Findings
 from .validation import describe as describe
+from .validation import reading_notes as reading_notes
 from .validation import validate as validate
 from .validation_rules import Finding as Finding
 from .vocabulary import Vocabulary as Vocabulary

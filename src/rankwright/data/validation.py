@@ -74,7 +74,17 @@ class Findings(Sequence[Finding]):
     @property
     def failed(self) -> list[Finding]:
         """The findings with the status FAIL."""
-        return [finding for finding in self if finding.status == "FAIL"]
+        return self.failures()
+
+    def failures(self, *, strict: bool = False) -> list[Finding]:
+        """The findings with the status FAIL; with ``strict`` also those with WARN."""
+        failing = ("FAIL", "WARN") if strict else ("FAIL",)
+        return [finding for finding in self if finding.status in failing]
+
+    def summary(self, *, strict: bool = False) -> str:
+        """``passed``, or how many of the rules failed."""
+        failed, rules = {f.rule for f in self.failures(strict=strict)}, {f.rule for f in self}
+        return f"{len(failed)} of {len(rules)} rules failed" if failed else "passed"
 
     @overload
     def __getitem__(self, index: int) -> Finding: ...
@@ -186,6 +196,25 @@ def _validate_log(path: str, kind: str) -> Findings:
     findings = [Finding("readable", "PASS", str(content))]
     findings += apply_rules(LOG_RULES if kind == "log" else PAIR_RULES, content, None)
     return Findings(path, findings)
+
+
+def reading_notes(items: Items, y: Any = None) -> list[str]:
+    """Remarks on items that were read: skipped lines, no queries, clicks as grades.
+
+    ``y`` is the column of the grades, if one was named.
+    """
+    notes = []
+    if items.bad_lines:
+        first, n_bad = items.bad_lines[0], len(items.bad_lines)
+        notes.append(f"{n_bad} bad lines left out, first line {first.line}: {first.reason}")
+    if items.qid is None:
+        fault, fix = "no line has a qid", "Give LightGBM's file of query sizes with group="
+        if items.feature_names is not None:
+            fault = "no column is called qid, query, session or the like"
+            fix = "Name the column of the query with qid="
+        notes.append(f"{fault}, so all items are taken as one list. {fix}.")
+    findings = click_findings(items, y)
+    return [*notes, *(f"warning: {finding.reason}; {finding.fix}" for finding in findings)]
 
 
 def click_findings(items: Items, grade: Any) -> list[Finding]:

@@ -1,7 +1,8 @@
-"""Score and evaluate many files with one model; each file is a job of the engine."""
+"""Fit a model to many files, or score and evaluate them; each file is a job of the engine."""
 
 from __future__ import annotations
 
+import logging
 import os
 import warnings
 from collections.abc import Iterable, Mapping
@@ -21,9 +22,50 @@ from rankwright.exceptions import DataError, DegenerateDataWarning, ParameterErr
 from rankwright.metrics.evaluation import evaluate
 from rankwright.metrics.measure import Measure, parse_measures
 from rankwright.metrics.scores import Scores
-from rankwright.parallel import map_jobs
+from rankwright.parallel import current_engine, map_jobs
+from rankwright.selection.base import Progress
 
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+
+
+def fit_files(
+    model: Any,
+    files: str,
+    y: str | None = None,
+    *,
+    qid: str | None = None,
+    valid: Items | None = None,
+    verbose: int = 0,
+) -> Any:
+    """Fit a ranker to a file, folder or glob inside :func:`rankwright.engine`; return it.
+
+    Parameters
+    ----------
+    model : a ranker that can be fitted on an engine, such as LambdaMART
+    files : a file, folder or glob such as ``"part-*.parquet"``
+    y, qid : columns of the grade and the query; by default their usual names
+    valid : Items for early stopping, or None
+    verbose : 1 prints a line to standard error every ten seconds
+
+    Examples
+    --------
+    >>> import tempfile, rankwright as rw
+    >>> path = Path(tempfile.mkdtemp()) / "a.txt"
+    >>> _ = path.write_text("0 qid:1 1:0.2\\n1 qid:1 1:0.7\\n")
+    >>> with rw.engine("local:2"):
+    ...     model = fit_files(rw.RankSVM(), str(path))
+    >>> model.n_queries_in_
+    1
+    """
+    engine = current_engine()
+    if engine is None:
+        raise ParameterError("fit_files: call it inside `with rankwright.engine(...):`.")
+    for name in ("distributed", "distributed.client"):  # the error that is raised says it all
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    eval_set = {} if valid is None else {"eval_set": (valid.X, valid.y), "eval_qid": valid.qid}
+    with Progress(active=bool(verbose)) as progress, progress.watching(model):
+        progress.text = lambda: str(engine.stage)
+        return model.fit(files, y, qid=qid, **eval_set)
 
 
 def score_files(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
-from rankwright.exceptions import MeasureError
+from rankwright.exceptions import MeasureError, ParameterError
 from rankwright.metrics import formulas, pairwise
 from rankwright.metrics.ranked_lists import RankedLists
 
@@ -272,6 +274,22 @@ class Measure:
     def _require_cutoff(self) -> None:
         if self.cutoff is None and self.definition.cutoff == "required":
             raise MeasureError(f"{self.name} needs a cutoff, such as {self.name}@10.")
+
+
+def parse_limit(fail_under: str, measures: Sequence[Measure]) -> tuple[Measure, float]:
+    """A measure and the limit of its mean, from ``0.4`` (of the first measure) or ``AP=0.4``.
+
+    >>> measure, limit = parse_limit("AP=0.4", parse_measures("NDCG@10,AP"))
+    >>> str(measure), limit
+    ('AP', 0.4)
+    """
+    name, equals, number = fail_under.rpartition("=")
+    with suppress(ValueError):
+        measure, limit = Measure.parse(name) if equals else measures[0], float(number)
+        if measure in measures and not math.isnan(limit):
+            return measure, limit
+    form = f"a number, or MEASURE=number with one of {', '.join(map(str, measures))}"
+    raise ParameterError(f"fail_under={fail_under!r}: write {form}.")
 
 
 def parse_measures(measures: str | Measure | Iterable[str | Measure]) -> list[Measure]:

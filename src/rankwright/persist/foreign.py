@@ -19,7 +19,7 @@ import numpy as np
 from rankwright._typing import FloatArray
 from rankwright.data.queries import Queries
 from rankwright.persist import foreign_trees as trees
-from rankwright.persist.format import MAX_BYTES, Refused, as_key, open_regular
+from rankwright.persist.format import NotModelFile, Refused, open_regular
 from rankwright.persist.isolation import convert_catboost, onnx_inputs, try_onnx
 from rankwright.persist.scorer import SavedScorer
 from rankwright.scoring.base import Matrix, RowMap, Scorer
@@ -181,13 +181,14 @@ def foreign_kind(path: Any) -> str | None:
     return kind or (by_name.get(extension) if start else None)
 
 
-def load_foreign(
-    path: Any, kind: str, max_bytes: int = MAX_BYTES, key: Any = None
-) -> ForeignScorer:
-    """Read a model of another library; raises :class:`Refused` or a DataError if it is damaged."""
-    if as_key(key) is not None:
-        fault = f"it is {_LIBRARIES[kind]}, which has no signature, and a key was given"
-        raise Refused(fault, "Load it without a key if you trust the file.")
+def load_foreign(path: Any, fault: NotModelFile, max_bytes: int, key: Any) -> ForeignScorer:
+    """Read a model of another library; refuse it if it is damaged, or with the fault given."""
+    kind = foreign_kind(path)
+    if kind is None:
+        raise fault
+    if key is not None:
+        reason = f"it is {_LIBRARIES[kind]}, which has no signature, and a key was given"
+        raise Refused(reason, "Load it without a key if you trust the file.")
     limit = min(max_bytes, MAX_FOREIGN)
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
@@ -197,8 +198,8 @@ def load_foreign(
     try:
         return _BY_PATH[kind](path) if kind in _BY_PATH else _READERS[kind](raw)
     except Refused as error:
-        fault = f"it looks like {_LIBRARIES[kind]}, but {error.reason}"
-        raise Refused(fault, error.remedy) from error
+        reason = f"it looks like {_LIBRARIES[kind]}, but {error.reason}"
+        raise Refused(reason, error.remedy) from error
     except OSError:
         raise
     except Exception as error:

@@ -50,6 +50,7 @@ _HOW = " (key=, or --key-file at the shell)"
 _DTYPES = {"F64": "<f8", "F32": "<f4", "I64": "<i8", "I32": "<i4", "U8": "|u1", "BOOL": "|b1"}
 _DTYPE_NAMES = {np.dtype(code): name for name, code in _DTYPES.items()}
 
+_TEXT = "a text file"
 # What a user may pass by mistake, by its first bytes. Protocols 0 and 1 of pickle have no magic.
 _FOREIGN = (
     (
@@ -63,7 +64,7 @@ _FOREIGN = (
     (rb"PK\x03\x04", "a zip archive (NumPy and PyTorch write them too)"),
     (rb"binf", "an XGBoost model in its old binary format; save it as JSON or UBJSON"),
     (rb"\s*<", "an HTML or XML page (a failed download often looks like this)"),
-    (rb"[\t\n\r -\x7e\x80-\xff]+\Z", "a text file"),
+    (rb"[\t\n\r -\x7e\x80-\xff]+\Z", _TEXT),
 )
 
 
@@ -121,6 +122,10 @@ class Refused(Exception):
         super().__init__(reason)
         self.reason = reason
         self.remedy = remedy or "Copy the file again from its source, or save the model again."
+
+
+class NotModelFile(Refused):
+    """The file is not one of rankwright's; another library may have written it."""
 
 
 @contextmanager
@@ -228,17 +233,19 @@ def _read_header(file: BinaryIO, size: int) -> dict[str, Any]:
     return _from_json(file.read(length), "header")
 
 
-def _foreign(start: bytes) -> Refused:
+def _foreign(start: bytes) -> NotModelFile:
     """What a file that is no model file seems to be, by its first bytes."""
     if not start:
-        return Refused("the file is empty")
+        return NotModelFile("the file is empty")
     name = next((name for pattern, name in _FOREIGN if re.match(pattern, start)), None)
     if name is None:
-        return Refused("it is not a model file, or its beginning is damaged or cut off")
+        return NotModelFile("it is not a model file, or its beginning is damaged or cut off")
     remedy = (
         "Load it with the program that wrote it; rankwright.save(model, path) writes model files."
     )
-    return Refused(f"it is {name}, not a rankwright model file", remedy)
+    if name == _TEXT:
+        remedy = "Give a model file; in a command, models and runs come first, the data last."
+    return NotModelFile(f"it is {name}, not a rankwright model file", remedy)
 
 
 def _read_manifest(metadata: Any, key: bytes | None) -> Manifest:
@@ -390,10 +397,15 @@ def _hash(array: Array) -> str:
 _process_key: bytes | None = None
 
 
-def use_key(key: bytes | None) -> None:
-    """Set the key of this process: saving and loading without ``key=`` then use it."""
+@contextmanager
+def using_key(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Save and load with the key in a file, where no ``key=`` is given."""
     global _process_key
-    _process_key = None if key is None else as_key(key)
+    before, _process_key = _process_key, read_key(path)
+    try:
+        yield
+    finally:
+        _process_key = before
 
 
 def read_key(path: str | os.PathLike[str]) -> bytes:

@@ -14,8 +14,8 @@ from rankwright.exceptions import DataError, ModelFileError, ParameterError
 from rankwright.persist import classes
 from rankwright.persist import format as fmt
 from rankwright.persist.codec import Packer, Unpacker, build_state, is_same_state, pack_state
-from rankwright.persist.foreign import foreign_kind, load_foreign
-from rankwright.persist.format import Manifest, Refused, Served, as_key
+from rankwright.persist.foreign import load_foreign
+from rankwright.persist.format import Manifest, NotModelFile, Refused, Served, as_key
 from rankwright.persist.scorer import scorer_of
 
 
@@ -115,10 +115,11 @@ def load(
     """
     key = as_key(key)
     with fmt.refusing(path):
-        kind = foreign_kind(path)
-        if kind is not None:
-            return load_foreign(path, kind, max_bytes, key)
-        return _unpack(*fmt.read_file(path, max_bytes, mmap=mmap, key=key))
+        try:
+            content = fmt.read_file(path, max_bytes, mmap=mmap, key=key)
+        except NotModelFile as fault:
+            return load_foreign(path, fault, max_bytes, key)
+        return _unpack(*content)
 
 
 def _pack(model: Any) -> tuple[Manifest, dict[str, fmt.Array]]:

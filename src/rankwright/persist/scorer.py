@@ -32,6 +32,7 @@ from rankwright.persist.format import (
     Array,
     Manifest,
     ModelNode,
+    NotModelFile,
     Refused,
     StateNode,
     as_key,
@@ -89,14 +90,14 @@ def load_scorer(
     >>> scorer.rank([[0.5], [3.0]])
     array([2, 1])
     """
-    from rankwright.persist.foreign import foreign_kind, load_foreign
-
     key = as_key(key)
     with refusing(path):
-        kind = foreign_kind(path)
-        if kind is not None:
-            return load_foreign(path, kind, max_bytes, key)
-        manifest, arrays = read_file(path, max_bytes, key=key)
+        try:
+            manifest, arrays = read_file(path, max_bytes, key=key)
+        except NotModelFile as fault:
+            from rankwright.persist.foreign import load_foreign
+
+            return load_foreign(path, fault, max_bytes, key)
         if verify:
             from rankwright.persist.models import check_model
 

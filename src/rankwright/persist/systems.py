@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import rankwright
@@ -15,12 +15,11 @@ from rankwright.data.io.items import detect_format, detect_kind, read_items
 from rankwright.data.io.trec import read_qrels, read_run
 from rankwright.data.items import Items
 from rankwright.data.runs import Qrels, Run, align
-from rankwright.exceptions import DataError, DegenerateDataWarning, ModelFileError, ParameterError
+from rankwright.exceptions import DataError, DegenerateDataWarning, ParameterError
 from rankwright.metrics.evaluation import evaluate
 from rankwright.metrics.measure import parse_measures
 from rankwright.metrics.scores import Scores
-from rankwright.persist.foreign import foreign_kind
-from rankwright.persist.format import MAX_BYTES, read_file, refusing
+from rankwright.persist.format import NotModelFile, read_file, refusing
 from rankwright.persist.scorer import SavedScorer, load_scorer
 
 if TYPE_CHECKING:
@@ -28,23 +27,14 @@ if TYPE_CHECKING:
     from rankwright.metrics.comparison import Comparison
     from rankwright.online_eval import LogComparison
 
-KINDS = ("model", "run", "scores")
 
-
-def load_system(
-    path: str | os.PathLike[str], kinds: Iterable[str] = KINDS
-) -> SavedScorer | Run | FloatArray:
-    """Load a model for scoring, a run or a file of scores; ``kinds`` restricts the type."""
-    kinds, kind = list(kinds), detect_format(path)
-    if kind == "run" and kind in kinds:
+def load_system(path: str | os.PathLike[str]) -> SavedScorer | Run | FloatArray:
+    """Load a model for scoring, a TREC run, or a file with one score per line."""
+    kind = detect_format(path)
+    if kind == "run":
         return read_run(path)
-    if kind == "scores" and kind in kinds:
+    if kind == "scores":
         return split_fields(read_text(path), None, 1, "a score").numbers(0, "score")
-    if kind not in (None, "model"):
-        raise ModelFileError(
-            f"{os.fspath(path)} is not a {' or '.join(kinds)}; it looks like {kind}. Models and "
-            "runs come first, the data last."
-        )
     return load_scorer(path)
 
 
@@ -313,10 +303,11 @@ def describe_file(
 
 def describe_model(path: str | os.PathLike[str]) -> dict[str, Any]:
     """What is in a model file, as ``rankwright info`` prints it."""
-    if foreign_kind(path) is not None:
-        return _describe_scorer(load_scorer(path))
     with refusing(path):
-        manifest, arrays = read_file(path, MAX_BYTES)
+        try:
+            manifest, arrays = read_file(path)
+        except NotModelFile:  # of another library
+            return _describe_scorer(load_scorer(path))
     about: dict[str, Any] = {"kind": manifest.model.kind}
     if manifest.served is None:  # not a scorer of rows: a recommender, a learned fusion
         rankwright.load(path)  # raises if the file is damaged

@@ -470,6 +470,28 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
             columns["title"] = [titles[item] for item in columns["item"]]
         return columns
 
+    def to_records(
+        self,
+        lists: Mapping[Any, list[Recommendation]],
+        *,
+        explain: bool = False,
+        new: Mapping[Any, Any] | None = None,
+    ) -> dict[str, list[dict[str, Any]]]:
+        """Lists of ``recommend_all`` as records with rank, item, score and title, by user.
+
+        ``explain`` adds "why". ``new`` has the ratings of users who are not in the data.
+        """
+        columns = self.to_columns(lists)
+        if explain:
+            pairs = zip(columns["user"], columns["item"], strict=True)
+            histories = new or {}
+            columns["why"] = [str(self.explain(histories.get(u, u), item)) for u, item in pairs]
+        records: dict[str, list[dict[str, Any]]] = {str(user): [] for user in lists}
+        for values in zip(*columns.values(), strict=True):
+            record = dict(zip(columns, values, strict=True))
+            records[str(record.pop("user"))].append(record)
+        return records
+
     def titles(self, items: Iterable[Any]) -> dict[Any, str]:
         """The titles of some items (ids); empty if ``fit`` got none."""
         ids = list(dict.fromkeys(items))

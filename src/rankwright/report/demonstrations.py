@@ -19,7 +19,7 @@ from rankwright.data.queries import split_queries, split_within_users
 from rankwright.metrics.comparison import Comparison
 from rankwright.persist.systems import evaluate_system
 from rankwright.report import sections
-from rankwright.report.page import Page, Section, environment
+from rankwright.report.page import Page, Section, environment, write_page
 from rankwright.selection.progressive_validation import progressive
 
 
@@ -177,6 +177,17 @@ def run_demo(random_state: int = 0, *, note: Callable[[str], None] | None = None
         if note is not None:
             note(f"[{number} of {len(PARTS)}] {make.__doc__}")
         yield make(random_state)
+
+
+def write_demo(
+    path: Any, random_state: int = 0, *, note: Callable[[str], None] | None = None
+) -> Iterator[Part]:
+    """Run the demo part by part; after the last one write the report page to ``path``."""
+    parts = []
+    for part in run_demo(random_state, note=note):
+        parts.append(part)
+        yield part
+    write_page(demo_page(parts, f"rankwright demo --random-state {random_state}"), path)
 
 
 def demo_page(parts: Sequence[Part], command: str) -> Page:

@@ -1,5 +1,6 @@
 from .auto import AutoRanker as AutoRanker
 from .base import default_measure as default_measure
+from .base import read_training as read_training
 from .by_name import make_ranker as make_ranker
 from .candidates import CandidateResult as CandidateResult
 from .candidates import CandidateResults as CandidateResults

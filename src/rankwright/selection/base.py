@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -19,9 +20,10 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from rankwright._typing import FloatArray, IntArray
+from rankwright.data.io.items import detect_kind, read_items
 from rankwright.data.items import Items, first_missing
 from rankwright.data.queries import Queries
-from rankwright.exceptions import DataError
+from rankwright.exceptions import DataError, ParameterError
 from rankwright.metrics.measure import predict_with
 from rankwright.rankers.preprocessing import RankPipeline
 
@@ -117,6 +119,68 @@ def check_learnable(items: Items, ranker: Any = None, name: str = "items") -> No
             f"{name}: {type(ranker).__name__} needs every value, and {missing}. Fill them, or use "
             "a ranker that learns from missing values, such as RankBoost."
         )
+
+
+def detect_training_kind(
+    path: str | os.PathLike[str],
+    format: str | None = None,
+    *,
+    by_columns: bool = True,
+    clicks: bool = False,
+    item_features: str | os.PathLike[str] | None = None,
+) -> str:
+    """What a ranker can learn from in a file: ``"items"``, ``"log"`` or ``"pairs"``.
+
+    Parameters
+    ----------
+    path, format : the file, and its format if it is known
+    by_columns : False takes every table as items, whatever its columns are called
+    clicks : learn from the clicks of a log of impressions
+    item_features : the file of the features of the items of a log or of pairs
+    """
+    name, kind = os.fspath(path), detect_kind(path, format, by_columns=by_columns)
+    if clicks:
+        if kind == "pairs":
+            raise DataError(f"{name} holds pairs of winner and loser: omit clicks=True.")
+        return "log"
+    if kind == "log":
+        raise DataError(
+            f"{name} is a log of impressions. Learn from its clicks with clicks=True, and name the "
+            "features of its items with item_features=FILE."
+        )
+    if kind == "pairs" and item_features is None:
+        raise DataError(
+            f"{name} holds pairs of winner and loser: name the features of these items with "
+            "item_features=FILE."
+        )
+    if kind != "pairs" and item_features is not None and by_columns:
+        raise ParameterError("item_features= is for logs (clicks=True) and pairs.")
+    return "items" if item_features is None else "pairs"
+
+
+def read_training(
+    data: str | os.PathLike[str] | Items,
+    valid: str | os.PathLike[str] | None = None,
+    ranker: Any = None,
+    **reading: Any,
+) -> tuple[Items, Items | None]:
+    """Read training items and validation items with the same features, and check both.
+
+    Parameters
+    ----------
+    data : path of the training items, or the items
+    valid : path of the validation items, or None
+    ranker : the ranker that will learn from them; None for any
+    **reading : as in :func:`rankwright.read_items`
+    """
+    items = data if isinstance(data, Items) else read_items(data, **reading)
+    check_learnable(items, ranker, "items" if items is data else str(data))
+    if valid is None:
+        return items, None
+    reading |= {"like": items, "group": "auto"}  # of its own, if it has one
+    other = read_items(valid, **reading)
+    check_learnable(other, ranker, str(valid))
+    return items, other
 
 
 def request_weights(model: Any) -> None:

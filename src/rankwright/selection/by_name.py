@@ -25,13 +25,14 @@ USUAL_VALUES: dict[str, dict[str, str]] = {
 }
 
 
-def make_ranker(name: str, params: Mapping[str, Any] | None = None) -> Any:
+def make_ranker(name: str, params: Mapping[str, Any] | Iterable[str] | None = None) -> Any:
     """Create a ranker by name (case-insensitive); parameter values may be strings.
 
     A parameter of a part, such as that of the trees inside, goes by ``part__name`` or by its name.
+    ``params`` may also be texts ``"name=value"``.
 
-    >>> make_ranker("rankboost", {"n_estimators": "5"})
-    RankBoost(n_estimators=5)
+    >>> make_ranker("rankboost", {"n_estimators": "5"}), make_ranker("RankSVM", ["C=0.1"])
+    (RankBoost(n_estimators=5), RankSVM(C=0.1))
     >>> make_ranker("rankboost", {"estimator": "tree", "learning_rate": ".05"}).estimator
     TreeRanking(learning_rate=0.05)
     """
@@ -43,7 +44,8 @@ def make_ranker(name: str, params: Mapping[str, Any] | None = None) -> Any:
         near = get_close_matches(plain, names, 1)
         hint = f"Did you mean {names[near[0]]}?" if near else f"Known: {', '.join(rankers())}."
         raise ParameterError(f"ranker {name!r} is unknown. {hint}")
-    values = {k: parse_value(v) if isinstance(v, str) else v for k, v in (params or {}).items()}
+    given = params if isinstance(params, Mapping) else parse_settings(params or ())
+    values = {k: parse_value(v) if isinstance(v, str) else v for k, v in given.items()}
     # A tree inside has parameters of the same names: those given are meant for it.
     inside: dict[str, Any] = getattr(values.get("estimator"), "get_params", dict)()
     own = inspect.signature(cls).parameters.keys() - inside.keys()
@@ -115,16 +117,16 @@ def parse_value(text: str) -> Any:
         return text
 
 
-def parse_grid(ranker: Any, texts: Mapping[str, str]) -> dict[str, Any]:
-    """The values to try for each parameter: lists, or a range; the usual ones without ``texts``.
+def parse_grid(ranker: Any, grid: Iterable[str]) -> dict[str, Any]:
+    """The values to try for each parameter: lists, or a range; the usual ones without a grid.
 
-    >>> parse_grid(make_ranker("RankSVM"), {"C": "0.1,1"})
+    >>> parse_grid(make_ranker("RankSVM"), ["C=0.1,1"])
     {'C': [0.1, 1]}
-    >>> parse_grid(make_ranker("RankSVM"), {"C": "0.01..100"})
+    >>> parse_grid(make_ranker("RankSVM"), ["C=0.01..100"])
     {'C': Range(low=0.01, high=100)}
     """
     name, known = type(ranker).__name__, list(ranker.get_params(deep=False))
-    texts = texts or USUAL_VALUES.get(name, {})
+    texts = parse_settings(grid, "--grid") or USUAL_VALUES.get(name, {})
     if not texts:
         raise ParameterError(
             f"there is no default grid for {name}: give values, such as --grid C=0.1,1,10. It has "

@@ -158,15 +158,23 @@ def _typed(cells: list[str]) -> NDArray[Any]:
 
 @bounded
 def read_feedback(
-    path: str | os.PathLike[str], format: str | None = None, **options: Any
+    path: str | os.PathLike[str],
+    format: str | None = None,
+    *,
+    events: bool = False,
+    at_least: float | None = None,
+    **options: Any,
 ) -> Ratings | Interactions:
     """Read ratings, or events if the file has no column of ratings.
 
     ``options`` as in :func:`read_ratings` (with ``value`` for the rating) and
-    :func:`read_interactions`; ``value`` selects ratings and ``weight`` selects events.
+    :func:`read_interactions`; ``value`` selects ratings and ``weight`` selects events. With
+    ``events``, or with ``at_least``, ratings are read as events too.
     """
     duplicates = options.pop("duplicates", "error")
     options.pop("max_bytes", None)
+    if events or at_least is not None:
+        return read_interactions(path, format, at_least=at_least, **options)
     if "value" not in options and ("weight" in options or _without_ratings(path, format, options)):
         return read_interactions(path, format, **options)
     return read_ratings(path, format, duplicates=duplicates, **options)

@@ -137,6 +137,14 @@ def ranking_lines(rows: Iterable[RankedItem], run_name: str | None = None) -> It
     return lines
 
 
+def ranking_lists(rows: Iterable[RankedItem]) -> dict[str, list[dict[str, Any]]]:
+    """Ordered lists by query, each item with its rank and score."""
+    lists: dict[str, list[dict[str, Any]]] = {}
+    for query, item, rank, score in rows:
+        lists.setdefault(str(query), []).append({"item": item, "rank": rank, "score": score})
+    return lists
+
+
 def _run_lines(rows: Iterable[RankedItem], name: str) -> Iterator[str]:
     return (f"{q} Q0 {item} {rank} {score!r} {name}\n" for q, item, rank, score in rows)
 

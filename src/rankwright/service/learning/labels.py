@@ -12,7 +12,7 @@ import numpy as np
 
 from rankwright._typing import FloatArray
 from rankwright.data.behavior.impressions import ImpressionLog
-from rankwright.data.io.logs.impressions import log_from_events
+from rankwright.data.io.logs.impressions import log_from_events, read_log
 from rankwright.data.items import Items
 from rankwright.exceptions import DataError, RankwrightWarning
 from rankwright.service.log.entries import (
@@ -174,9 +174,12 @@ def read_impressions(path: Any) -> ImpressionLog:
 
     Parameters
     ----------
-    path : the file that ``rankwright serve --store`` writes
+    path : the file that ``rankwright serve --store`` writes, or a log that
+        :func:`rankwright.read_log` reads
     """
-    return log_from_events(read_entries(path))
+    with open(path, "rb") as file:
+        is_store = file.read(15) == b"SQLite format 3"
+    return log_from_events(read_entries(path)) if is_store else read_log(path)
 
 
 def choose_labels(log: LogReader) -> str:

@@ -1,22 +1,123 @@
-"""Options that verbs share, and the data that they name; errors speak of options.
+"""What every verb shares: options, the data that they name, notes and results.
 
-A field of a group is called as the parameter of the library that it sets.
+Results go to standard output or to a file, notes to standard error. A field of a group of options
+is called as the parameter of the library that it sets; errors speak of options.
 """
 
 from __future__ import annotations
 
-import dataclasses
+import json
+import math
 import re
 import shlex
-from collections.abc import Iterable
-from dataclasses import dataclass
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, dataclass, field
+from os.path import isfile
 from typing import Annotated, Any, Literal
 
 from cyclopts import Group, Parameter, validators
 
 import rankwright as rw
-from rankwright.cli._console import note
+from rankwright.data.io.files import check_outputs, naming, write_lines
+from rankwright.data.io.pipes import STDIN, name_pipes
 from rankwright.exceptions import ParameterError
+
+common_inputs: list[str | None] = []  # the files of --config and --key-file; the run sets it
+
+# Control characters but tab and newline, and those that turn the direction of text around.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+
+
+def escape_controls(text: str) -> str:
+    """Text from data that cannot command a terminal."""
+    return _CONTROL.sub(lambda match: ascii(match[0])[1:-1], text)
+
+
+def note(text: str) -> None:
+    """Print a line to standard error; pipes carry results only."""
+    print(escape_controls(name_pipes(text)), file=sys.stderr, flush=True)
+
+
+def note_content(path: str, content: Any) -> None:
+    """Say what was read from a file."""
+    note(f"{path}: {str(content).partition('(')[2].removesuffix(')')}")
+
+
+def to_json(content: Any) -> str:
+    """A result as JSON; NaN and infinite values become null, other objects are as they print."""
+    text = json.dumps(_plain(content), indent=1, ensure_ascii=False, default=repr)
+    return name_pipes(text) + "\n"
+
+
+def answer(json: bool, text: Any, content: Mapping[str, Any], output: str | None = None) -> None:
+    """Write a result: the text, or its content as JSON."""
+    write_result([to_json(content) if json else name_pipes(f"{text}\n")], output)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    if hasattr(value, "tolist"):
+        return _plain(value.tolist())
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def command(*words: str) -> str:
+    """A command, ready to be copied; without words this call."""
+    return shlex.join(["rankwright", *(words or sys.argv[1:])])
+
+
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """Say what takes time: a spinner on a terminal, a line with the seconds otherwise."""
+    from rich.console import Console
+
+    start = time.perf_counter()
+    with Console(stderr=True).status(f"{what} ...") if sys.stderr.isatty() else nullcontext():
+        yield
+    note(f"{what}: {time.perf_counter() - start:.1f} s")
+
+
+def check_targets(*inputs: str | None, **outputs: str | None) -> None:
+    """Refuse outputs, by option, that cannot be written or would replace what is read."""
+    from rankwright.data.io.items import group_file
+
+    for option, path in outputs.items():
+        if path in ("-", STDIN):
+            raise ParameterError(f"--{option} -: it is written to a file only. Give its name.")
+    named = [(option if option == "TARGET" else f"--{option}", p) for option, p in outputs.items()]
+    groups = [group_file(path) for path in inputs if path is not None and isfile(path)]
+    check_outputs([*inputs, *groups, *common_inputs], named)
+
+
+def write_ranking(
+    rows: Iterable[Any], path: str | None, run_name: str | None, about: dict[str, Any] | None
+) -> None:
+    """Write ordered lists: as JSON with ``about``, as a TREC run with a name, else as a table."""
+    from rankwright.data.io.trec import ranking_lines, ranking_lists
+
+    lines = (
+        ranking_lines(rows, run_name)
+        if about is None
+        else [to_json({**about, "queries": ranking_lists(rows)})]
+    )
+    write_result(lines, path)
+
+
+def write_result(lines: Iterable[str], path: str | None = None) -> None:
+    """Write lines to standard output, or to a file that appears when complete."""
+    if path is None:
+        with naming("standard output"):
+            sys.stdout.writelines(lines)
+            sys.stdout.flush()
+        return
+    write_lines(path, lines)
+    note(f"written: {path}")
 
 
 def _check_run_name(type_: Any, name: str) -> None:
@@ -29,6 +130,10 @@ def _numbers(type_: Any, tokens: Any) -> list[float]:
         return [float(word) for word in split(token.value for token in tokens)]
     except ValueError:
         raise ValueError("write numbers with commas, such as 1,0.6,0.4") from None
+
+
+def _to_stdout(type_: Any, tokens: Any) -> str | None:
+    return None if tokens[0].value == STDIN else str(tokens[0].value)
 
 
 def _option(help: str, **more: Any) -> Parameter:
@@ -55,20 +160,17 @@ Like = Annotated[
 Measures = Annotated[list[str], Parameter(alias="-m")]
 ModelFile = Annotated[str, _option("A model file, written by `rankwright train`.")]
 NewModel = Annotated[str, _option("Where to write the model.", alias="-o")]
-Output = Annotated[str | None, _option("A file instead of standard output.", alias="-o")]
+OrStdout = Annotated[str | None, Parameter(converter=_to_stdout)]
+Output = Annotated[OrStdout, _option("A file instead of standard output.", alias="-o")]
 Port = Annotated[int, Parameter(validator=validators.Number(gte=0, lt=65536))]
 Propensity = Annotated[
     list[float] | None,
-    _option(
-        "The chance that position 1, 2, ... is examined: 1,0.6,0.4. By default estimated.",
-        converter=_numbers,
-    ),
+    _option("Chance that a position is examined: 1,0.6,0.4; else estimated.", converter=_numbers),
 ]
 RandomState = Annotated[int, _option("Seeds everything random.", validator=SEED)]
 Report = Annotated[str | None, _option("Write a page with tables and charts to this HTML file.")]
 RunName = Annotated[str, _option("The name of the run.", validator=_check_run_name)]
 Settings = Annotated[list[str], _option("A parameter of the ranker: --set C=0.1; may be repeated.")]
-
 
 UNREAD = "with {}: not used where workers read the files. Leave it out, or use one machine."
 
@@ -79,16 +181,16 @@ class TableOptions:
     """How to read the data.
 
     Args:
-        format: The format, if neither the extension nor the first line tells.
+        format: The format, if it is not detected.
         y: Column of the grade, by name or position from 0; by default grade, label, rating, ...
         qid: Column of the query; by default qid, query, query id, session, ...
         docid: Column of the id; by default docid, document, id, item, product, url, ...
         features: A column to use as a feature; may be repeated. By default all others.
         drop: A column that is not a feature; may be repeated.
-        one_hot: A column of words; each word becomes a feature of 0 and 1. May be repeated.
-        weight: Column of the weight of an item in training.
+        one_hot: A text column to one-hot encode; may be repeated.
+        weight: Column of the training weight of each item.
         decimal: The decimal point of a CSV file.
-        on_bad_line: Stop at a bad line of a LETOR file (error), or leave it out (skip).
+        on_bad_line: What to do with a malformed line of a LETOR file: stop (error), or skip it.
         group: LightGBM's file of query sizes, for LETOR without qid; by default DATA.query, .group.
     """
 
@@ -96,11 +198,9 @@ class TableOptions:
     y: str | None = None
     qid: str | None = None
     docid: str | None = None
-    features: Annotated[list[str], Parameter(name="--feature")] = dataclasses.field(
-        default_factory=list
-    )
-    drop: list[str] = dataclasses.field(default_factory=list)
-    one_hot: list[str] = dataclasses.field(default_factory=list)
+    features: Annotated[list[str], Parameter(name="--feature")] = field(default_factory=list)
+    drop: list[str] = field(default_factory=list)
+    one_hot: list[str] = field(default_factory=list)
     weight: Annotated[str | None, Parameter(name="--weight-column")] = None
     decimal: Literal[".", ","] = "."
     on_bad_line: Literal["error", "skip"] = "error"
@@ -113,15 +213,25 @@ class TableOptions:
         group = self.group
         if group is None and (group := group_file(path)) is not None:
             note(f"{path}: the number of lines of each query is read from {group}")
-        return dataclasses.asdict(self) | {"group": group}
+        return asdict(self) | {"group": group}
+
+    def kind(self, path: str) -> str:
+        """What a file holds; with options for a table, items whatever its columns are called."""
+        from rankwright.data.io.items import detect_kind
+
+        return detect_kind(path, self.format, by_columns=self == type(self)())
 
     def read(self, path: str, **more: Any) -> rw.Items:
         return rw.read_items(path, **self.parameters(path), **more)
 
-    def of_many_files(self, cluster: str, unused: dict[str, Any]) -> dict[str, Any]:
-        """The parameters of ``read_items`` where workers read; other options are refused."""
-        refuse(UNREAD.format(f"--cluster {cluster}"), {"--group": self.group, **unused})
-        return {key: value for key, value in dataclasses.asdict(self).items() if key != "group"}
+    def for_workers(self, engine: str, used: Iterable[str] = (), **unused: Any) -> dict[str, Any]:
+        """The parameters (by default all but ``group``) with which workers read; refuse others."""
+        options = asdict(self)
+        used = set(used) or options.keys() - {"group"}
+        changed = {name for name, value in options.items() if value != vars(type(self)())[name]}
+        unused |= dict.fromkeys(changed - used, True)
+        refuse(UNREAD.format(engine), {option_names[name]: value for name, value in unused.items()})
+        return {name: options[name] for name in used}
 
     def columns(self) -> list[str]:
         """The options that say how to read the columns: the next command needs them too."""
@@ -131,13 +241,12 @@ class TableOptions:
         return [word for name, column in given.items() if column for word in (name, column)]
 
 
-@Parameter(name="*", group=Group("How to read the data", sort_key=10))
 @dataclass(frozen=True)
 class GradedOptions(TableOptions):
     """How to read the data.
 
     Args:
-        grades: What words in the column of the grade mean: --grades "Exact=3,Irrelevant=0".
+        grades: The grades of text labels: --grades "Exact=3,Irrelevant=0".
     """
 
     grades: str | None = None
@@ -172,11 +281,11 @@ class EventOptions:
     """Events without ratings.
 
     Args:
-        events: Take a table with ratings as events too; a table without a rating column always is.
-        at_least: With --events: only ratings of this value or more.
+        events: Read ratings as events; a table without a column of ratings is always read so.
+        at_least: Read only ratings of this value or more, as events.
         weight: Column of the weight of an event; by default weight, count, quantity, plays, ...
         time: Column of the time of an event; by default time, timestamp, date, ...
-        item_features: A table of titles, numbers, categories of items; new items get lists too.
+        item_features: A table of titles, numbers and categories of items, also of new ones.
         user_features: A table that describes the users.
     """
 
@@ -195,9 +304,8 @@ class EventOptions:
     def read(self, path: str, reading: RatingsOptions, duplicates: str) -> Any:
         """Ratings or interactions, as the file has them."""
         given = reading.parameters(weight=self.weight, time=self.time)
-        if self.events or self.at_least is not None:
-            return rw.read_interactions(path, at_least=self.at_least, **given)
-        return rw.read_feedback(path, duplicates=duplicates, **given)
+        how: dict[str, Any] = {"events": self.events, "at_least": self.at_least}
+        return rw.read_feedback(path, duplicates=duplicates, **how, **given)
 
 
 # Parameters of the library -> options of the verb that runs, which sets this.
@@ -234,13 +342,6 @@ def split(words: Iterable[str]) -> list[str]:
     return [part.strip() for word in words for part in word.split(",")]
 
 
-def read_log(path: str) -> rw.ImpressionLog:
-    """A log of impressions from a file, or from the store of ``rankwright serve``."""
-    with open(path, "rb") as file:
-        is_store = file.read(15) == b"SQLite format 3"
-    return rw.service.read_impressions(path) if is_store else rw.read_log(path)
-
-
 def read_log_features(log: str, features: str | None, table: TableOptions, **more: Any) -> rw.Items:
     """The features of the items of a log, from a file of their own or from its other columns."""
     if features is None:
@@ -248,13 +349,7 @@ def read_log_features(log: str, features: str | None, table: TableOptions, **mor
     return table.read(features, graded=False, **more)
 
 
-def note_missing_queries(items: rw.Items, path: str) -> None:
-    """Say that data without queries are one long list."""
-    if items.qid is not None:
-        return
-    if items.feature_names is None:
-        fault, fix = "no line has a qid", "Give LightGBM's file of query sizes with --group"
-    else:
-        fault = "no column is called qid, query, session or the like"
-        fix = "Name the column of the query with --qid"
-    note(f"{path}: {fault}, so all items are taken as one list. {fix}.")
+def note_about(items: rw.Items, path: str, y: str | None = None) -> None:
+    """Print what a user should know about items before they are used."""
+    for text in rw.data.reading_notes(items, y):
+        note(f"{path}: {in_options(text)}")

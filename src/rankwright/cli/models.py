@@ -1,0 +1,314 @@
+"""Verbs that use models and runs: ``predict``, ``rank``, ``evaluate``, ``compare``, ``export``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from cyclopts import Group, Parameter
+
+import rankwright as rw
+from rankwright.cli import _shell as sh
+from rankwright.exceptions import ParameterError
+
+
+def predict(
+    model: sh.ModelFile,
+    data: sh.Data,
+    /,
+    *,
+    output: sh.Output = None,
+    grades: bool = False,
+    cluster: sh.Cluster = None,
+    json: sh.Json = False,
+    table: sh.TableOptions = sh.TableOptions(),  # noqa: B008
+) -> None:
+    """Score items with a model: one score per line, in the order of the data.
+
+    rankwright predict model.rw new.txt
+    cat new.txt | rankwright predict model.rw - -o scores.txt
+    rankwright predict model.rw 'part-*.parquet' --cluster tcp://scheduler:8786 -o folder
+
+    Args:
+        grades: Predict grades instead of scores, if the ranker is ordinal.
+    """
+    if cluster is not None:
+        reading = table.for_workers(f"--cluster {cluster}", grades=grades, json=json)
+        _score_files(model, data, output, cluster, ranked=False, **reading)
+        return
+    scorer, items = _open(model, data, output, table)
+    values = (scorer.predict if grades else scorer.decision_function)(items.X, items.qid)
+    key = "grades" if grades else "scores"
+    result = {"model": model, "data": data, "n_items": items.n_items, key: values}
+    lines = (f"{value!r}\n" for value in values.tolist())
+    sh.write_result([sh.to_json(result)] if json else lines, output)
+
+
+def rank(
+    model: sh.ModelFile,
+    data: sh.Data,
+    /,
+    *,
+    cutoff: sh.Cutoff = None,
+    trec: bool = False,
+    output: sh.Output = None,
+    cluster: sh.Cluster = None,
+    name: sh.RunName = "rankwright",
+    json: sh.Json = False,
+    table: sh.TableOptions = sh.TableOptions(),  # noqa: B008
+) -> None:
+    """Rank the items of each query with a model, best first.
+
+    Prints query, rank, item and score, separated by tabs. An item without an
+    id is identified by its row, from 1.
+
+    rankwright rank model.rw new.txt --cutoff 10
+    rankwright rank model.rw new.txt --trec --name mine -o mine.run
+    rankwright rank model.rw 'part-*.parquet' --cluster local:4 -o folder --cutoff 10
+
+    Args:
+        trec: Print a TREC run: query Q0 item rank score name.
+    """
+    if json and trec:
+        raise ParameterError("--json and --trec: give one of them.")
+    if cluster is not None:
+        reading = table.for_workers(f"--cluster {cluster}", trec=trec, json=json)
+        _score_files(model, data, output, cluster, cutoff=cutoff, **reading)
+        return
+    scorer, items = _open(model, data, output, table)
+    sh.note_about(items, data)
+    rows = items.ranking(scorer.decision_function(items.X, items.qid), cutoff)
+    about = {"model": model, "data": data} if json else None
+    sh.write_ranking(rows, output, name if trec else None, about)
+
+
+def _open(
+    model: str, data: str, output: str | None, table: sh.TableOptions
+) -> tuple[Any, rw.Items]:
+    sh.check_targets(model, data, table.group, output=output)
+    scorer = rw.load_scorer(model)
+    return scorer, table.read(data, graded=False, like=scorer)
+
+
+def _score_files(model: str, data: str, output: str | None, cluster: str, **how: Any) -> None:
+    """A file of results for each file, in a folder."""
+    if output is None:
+        raise ParameterError(
+            f"--cluster {cluster}: workers write a file of results for each file. Name the folder "
+            "for them with --output."
+        )
+    scorer = rw.load_scorer(model)
+    with rw.engine(cluster):
+        counts = rw.score_files(scorer, data, output, **how)
+    sh.note(f"{output}: {sum(counts.values()):,} items in {len(counts):,} files")
+
+
+def evaluate(
+    system: str,
+    data: str,
+    /,
+    *,
+    measures: sh.Measures = ["NDCG@10", "AP"],  # noqa: B006
+    like: sh.Like = None,
+    per_query: bool = False,
+    fail_under: str | None = None,
+    cluster: sh.Cluster = None,
+    json: sh.Json = False,
+    table: sh.GradedOptions = sh.GradedOptions(),  # noqa: B008
+) -> None:
+    """Evaluate a system on graded data.
+
+    rankwright evaluate model.rw test.txt
+    rankwright evaluate bm25.run qrels.txt -m AP,P@5
+    rankwright evaluate model.rw test.txt --fail-under NDCG@10=0.45
+    rankwright evaluate model.rw 'part-*.parquet' --cluster tcp://scheduler:8786
+
+    Args:
+        system: A model file, a TREC run, or a file with one score per line (- is standard input).
+        data: Graded items (LETOR, CSV, TSV, JSONL, Parquet), or TREC qrels for a run.
+        measures: NDCG@10, AP, P@5, RR, ..., separated by commas.
+        per_query: Also print a line for each query.
+        fail_under: Exit with 1 if a mean is worse: 0.4 (the first measure) or NDCG@10=0.4.
+    """
+    from rankwright.metrics.measure import parse_limit, parse_measures
+
+    chosen = parse_measures(measures)
+    limit = None if fail_under is None else parse_limit(fail_under, chosen)
+    if cluster is not None:
+        files = table.for_workers(f"--cluster {cluster}")
+        model = rw.load_scorer(system)
+        with rw.engine(cluster):
+            scores = rw.evaluate_files(model, data, chosen, like=like, **files)
+    else:
+        loaded = rw.persist.load_system(system)
+        judged = _open_judged(data, table, loaded)
+        scores = judged.evaluate(loaded, chosen, like=like, name=system)
+    about = {"system": system, "data": data, **scores.describe(per_query=per_query)}
+    sh.answer(json, scores.to_text(per_query=per_query), about)
+    if limit is not None and (failure := scores.failure(*limit)) is not None:
+        sh.note(f"rankwright: {failure}")
+        sys.exit(1)
+
+
+@Parameter(name="*", group=Group("How to compare on a log", sort_key=12))
+@dataclass(frozen=True)
+class LogOptions:
+    """How to compare on a log.
+
+    Args:
+        log: A log of impressions, from which the reward of each model is estimated.
+        features: Features of its items, by query and item; by default the log's other columns.
+        method: pbm and doubly_robust need propensities; the others need lists that varied.
+        measure: Clicks per session (CTR), or relevance discounted by position (DCG).
+    """
+
+    log: str | None = None
+    features: str | None = None
+    propensity: sh.Propensity = None
+    method: Annotated[
+        Literal["pbm", "doubly_robust", "item_position", "ips", "snips", "pseudo_inverse"],
+        Parameter(name="--estimator"),
+    ] = "pbm"
+    measure: Annotated[Literal["CTR", "DCG"], Parameter(name="--reward")] = "CTR"
+
+    def compare(self, models: dict[str, str], table: sh.TableOptions) -> Any:
+        """Estimates of the reward of each model, and of their differences."""
+        path, scorers = str(self.log), {name: rw.load_scorer(file) for name, file in models.items()}
+        return rw.persist.compare_models_on_log(
+            scorers,
+            rw.service.read_impressions(path),
+            lambda model: sh.read_log_features(path, self.features, table, like=model),
+            **{name: getattr(self, name) for name in ("method", "measure", "propensity")},
+        )
+
+
+def compare(
+    *files: str,
+    measures: sh.Measures = ["NDCG@10", "AP"],  # noqa: B006
+    names: list[str] = [],  # noqa: B006
+    table: Literal["text", "markdown", "latex", "html"] = "text",
+    intervals: bool = False,
+    baseline: str | None = None,
+    test: Literal["randomization", "t", "wilcoxon"] = "randomization",
+    alpha: float = 0.05,
+    like: sh.Like = None,
+    output: sh.Output = None,
+    report: sh.Report = None,
+    json: sh.Json = False,
+    reading: sh.GradedOptions = sh.GradedOptions(),  # noqa: B008
+    on_log: LogOptions = LogOptions(),  # noqa: B008
+) -> None:
+    """Compare systems on the same data, in a table with significance tests.
+
+    rankwright compare new.rw old.rw test.txt --report page.html
+    rankwright compare bm25.run dense.run qrels.txt -m AP,NDCG@10 --baseline bm25
+    rankwright compare new.rw old.rw test.txt --table latex -o table.tex
+    rankwright compare old.rw new.rw --log log.csv --features features.parquet
+
+    Args:
+        files: Models, TREC runs or files of scores, then the data: graded items, or qrels for runs.
+        measures: NDCG@10, AP, P@5, RR, ..., separated by commas.
+        names: Names of the systems, in their order; by default those of the files.
+        table: The format of the table.
+        intervals: Also print the 95 % bootstrap interval of each mean.
+        baseline: Test only against this system (its name in the table).
+        test: The paired test over queries, with Holm's correction.
+        alpha: Mark differences with a p-value up to this.
+    """
+    from rankwright.persist.systems import name_systems
+
+    sources = (*files, on_log.log, on_log.features, reading.group)
+    sh.check_targets(*sources, output=output, report=report)
+    if on_log.log is not None:
+        called = name_systems(files, sh.split(names))
+        estimates = on_log.compare(called, reading)
+        sh.answer(json, estimates, estimates.to_dict(), output)
+        return
+    if len(files) < 2:
+        raise ParameterError("compare: give one or more systems, and the data last.")
+    called = name_systems(files[:-1], sh.split(names))
+    systems = {name: rw.persist.load_system(path) for name, path in called.items()}
+    judged = _open_judged(files[-1], reading, next(iter(systems.values())))
+    options: dict[str, Any] = {"test": test, "alpha": alpha, "baseline": baseline}
+    options |= {"like": like, "called": called}
+    comparison, scores = judged.compare(systems, measures, **options)
+    form = getattr(comparison.table(intervals=intervals), f"to_{table}")
+    sh.write_result([(comparison.to_json() if json else form()) + "\n"], output)
+    if report is not None:
+        about: dict[str, Any] = {"judged": judged, "systems": systems, "files": files}
+        about |= {"settings": {"command": sh.command()}}
+        rw.report.write_comparison(comparison, scores, report, **about)
+        sh.note(f"report: {report}")
+
+
+def _open_judged(data: str, table: sh.TableOptions, first: Any) -> Any:
+    judged = rw.persist.EvaluationData(data, **table.parameters(data))
+    if judged.qrels is None:
+        sh.note_about(judged.items(first), data)
+    return judged
+
+
+Target = Literal[
+    "elasticsearch", "opensearch", "solr", "vespa", "onnx", "xgboost", "lightgbm", "ranklib", "sql"
+]
+
+
+def export(
+    model: sh.ModelFile,
+    /,
+    *,
+    to: Target,
+    output: Annotated[str | None, Parameter(alias="-o")] = None,
+    allow_order_only: bool = False,
+    check: str | None = None,
+    missing: Literal["model", "zero", "never"] = "model",
+    feature_names: list[str] = [],  # noqa: B006
+    name: str | None = None,
+    feature_set: str | None = None,
+    constant: float | None = None,
+    dialect: Literal["duckdb", "postgresql", "sqlite"] | None = None,
+    json: sh.Json = False,
+    table: sh.TableOptions = sh.TableOptions(),  # noqa: B008
+) -> None:
+    """Export a model to another program, with a certificate that it gives the same scores.
+
+    rankwright export model.rw --to opensearch -o model.json
+    rankwright export model.rw --to onnx --check test.txt
+    rankwright export model.rw --to sql --dialect sqlite -o score.sql
+
+    Args:
+        to: The target.
+        output: The file to write, by default named after the model; the certificate goes beside it.
+        allow_order_only: Accept a file whose scores differ by a constant; the order is the same.
+        check: Data to test the file with; by default rows are generated around every threshold.
+        missing: A missing feature is handled as by the model, counts as 0, or never occurs.
+        feature_names: Names of the features in the target, in order, separated by commas.
+        name: The name of the model in the target; by default that of the model file.
+        feature_set: Elasticsearch, OpenSearch: the feature set. Solr: the feature store.
+        constant: Elasticsearch, OpenSearch: added to all scores so that none is negative.
+        dialect: SQL: the database.
+    """
+    stem = os.path.splitext(os.path.basename(model))[0]
+    path = output or f"{stem}.{rw.exports.usual_extension(to)}"
+    certificate_path = f"{os.path.splitext(path)[0]}.certificate.json"
+    sh.check_targets(model, check, table.group, output=path, certificate=certificate_path)
+    fitted = rw.load(model)
+    # Rows for a fusion are places in runs; for others they look as the scorer of the file says.
+    like = None if hasattr(fitted, "engines_") else rw.load_scorer(model)
+    certificate = rw.export(
+        fitted,
+        path,
+        to=to,
+        feature_names=sh.split(feature_names) or None,
+        missing=missing,
+        allow_order_only=allow_order_only,
+        check=None if check is None else table.read(check, graded=False, like=like),
+        name=name or stem,
+        feature_set=feature_set,
+        constant=constant,
+        dialect=dialect,
+    )
+    about = {"source": model, "file": path, **certificate.to_dict()}
+    sh.answer(json, f"{path}: {certificate}", about)
