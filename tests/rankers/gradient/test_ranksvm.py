@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.optimize import minimize
+from threadpoolctl import threadpool_limits
 
 from rankwright import RankSVM
 from rankwright.exceptions import ConvergenceWarning, DataError, DegenerateDataWarning
@@ -169,3 +170,14 @@ def test_features_of_very_different_scales_are_solved() -> None:
     scales = np.array([1e-4, 1.0, 1e5])
     model = RankSVM(C=10.0).fit(PROBLEM.X * scales, PROBLEM.y, qid=PROBLEM.qid)
     assert model.gap_ <= 1e-5 * model.objective_
+
+
+def test_a_kernel_model_has_the_same_bits_for_any_number_of_blas_threads() -> None:
+    rng = np.random.default_rng(0)  # large enough that BLAS would share the work
+    X, qid = rng.normal(size=(900, 60)), np.repeat(np.arange(30), 30)
+    y = np.digitize(X @ rng.normal(size=60), [-8, 0, 8])
+    fitted = []
+    for threads in (1, 2):
+        with threadpool_limits(threads, user_api="blas"):
+            fitted.append(RankSVM(kernel="rbf").fit(X, y, qid=qid).dual_coef_.tobytes())
+    assert fitted[0] == fitted[1]

@@ -216,3 +216,14 @@ def test_kernel_models_have_the_same_bits_for_any_number_of_blas_threads(solver:
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 fitted.append(model.fit(X, y).dual_coef_.tobytes())
     assert fitted[0] == fitted[1]
+
+
+def test_a_cross_validated_kernel_model_has_the_same_bits_for_any_number_of_blas_threads() -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(400, 20)), rng.integers(0, 5, 400)
+    fitted = []
+    for threads in (1, 2):
+        with threadpool_limits(threads, user_api="blas"):
+            model = rw.MPRankCV(kernel="rbf").fit(X, y)
+            fitted.append(model.dual_coef_.tobytes())
+    assert fitted[0] == fitted[1]
