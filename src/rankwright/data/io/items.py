@@ -145,7 +145,7 @@ def _first_names(path: str, format: str) -> list[str]:
     try:
         if format == "parquet":
             return parquet_names(path)
-        return list(json.loads(first_line(path)))
+        return [*json.loads(first_line(path)).keys()]
     except Exception:  # damaged in one of many ways: the reader of the file says how
         return []
 
