@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import contextmanager, suppress
 
 import numpy as np
 import pytest
@@ -43,15 +44,22 @@ def fit(judged):
     return rw.Regression().fit(np.nan_to_num(judged.X), judged.y, qid=judged.qid)
 
 
+@contextmanager
+def closed(cluster):
+    """Close a cluster at the end; a busy machine may need longer than distributed waits for it."""
+    try:
+        yield
+    finally:
+        with suppress(TimeoutError):
+            cluster.close()
+
+
 def test_a_killed_worker_costs_time_only(judged, model_bytes, interrupt):
     distributed = pytest.importorskip("distributed")
     with rw.engine("local:2"):
         expected = model_bytes(fit(judged))
-    with (
-        distributed.LocalCluster(n_workers=3, processes=True, **QUIET) as cluster,
-        distributed.Client(cluster) as client,
-        rw.engine(client),
-    ):
+    cluster = distributed.LocalCluster(n_workers=3, processes=True, **QUIET)
+    with closed(cluster), distributed.Client(cluster) as client, rw.engine(client):
         # Whether the cluster starts another worker is its own business: the third one is left.
         for number, victim in zip((1, 3), list(client.run(os.getpid).values()), strict=False):
             interrupt(number, lambda pid=victim: os.kill(pid, signal.SIGKILL))
@@ -84,5 +92,5 @@ def test_a_scheduler_that_is_gone_is_an_error(who, judged, interrupt, monkeypatc
         start = time.monotonic()
         with rw.engine(client), pytest.raises(ClusterError, match="scheduler is gone"):
             fit(judged)
-        assert time.monotonic() - start < 60
+        assert time.monotonic() - start < 300
         client.close()
