@@ -33,10 +33,10 @@ from experiments.rankboost.movies import (
     run_jobs,
     size_of,
 )
-from rankwright.recommend.per_user import ReferenceUsers, prepared
 
 import rankwright as rw
 from rankwright.data.queries import split_within_users
+from rankwright.recommend.models.per_user import ReferenceUsers, prepared
 
 SEED, N_VALIDATION = 101, 100
 ROUNDS, SCALES = (5, 10, 20, 40, 80, 140, 280), (0.5, 1.0, 2.0, 4.0)
