@@ -51,7 +51,7 @@ def tree_reduce(values: Iterable[Any], combine: Callable[[Any, Any], Any]) -> An
     return level[0]
 
 
-def _each(function: Any, n: int, *arguments: Any) -> list[Any]:
+def _map_values(function: Any, n: int, *arguments: Any) -> list[Any]:
     """Of the values of the first ``n`` arguments, which are blocks, side by side."""
     # BLAS adds in another order with other threads, or if an array came in a message and does not
     # start where a number may.
@@ -85,7 +85,7 @@ def aligned(value: Any, *, writable: bool = False) -> Any:
     return value
 
 
-def _whole(function: Any, n: int, *arguments: Any) -> list[Any]:
+def _map_block(function: Any, n: int, *arguments: Any) -> list[Any]:
     with one_thread():
         return [function(*arguments)]
 
@@ -160,14 +160,16 @@ class Engine(ABC):
         Of a tuple of values with the same blocks: ``function(one, other, *arguments)``.
         """
         sizes = (values if isinstance(values, ShardedValues) else values[0]).sizes
-        return ShardedValues(tuple(self._apply_all(_each, function, values, arguments)), sizes)
+        return ShardedValues(
+            tuple(self._apply_all(_map_values, function, values, arguments)), sizes
+        )
 
     def map_blocks(self, function: Any, values: OneOrMore, *arguments: Any) -> ShardedValues:
         """``function(values of a block, *arguments)``: one result a block.
 
         How many there are depends on the workers: use it for sums that do not depend on the order.
         """
-        blocks = self._apply_all(_whole, function, values, arguments)
+        blocks = self._apply_all(_map_block, function, values, arguments)
         return ShardedValues(tuple(blocks), (1,) * len(blocks))
 
     def _apply_all(self, how: Any, function: Any, values: Any, arguments: Any) -> list[Any]:

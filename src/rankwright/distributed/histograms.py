@@ -115,8 +115,8 @@ def learn_edges(
     if not engine.is_cluster:  # a thread reads one feature after the other
         room = engine.threads if engine.memory is None else engine.memory // (48 * n_rows + 1)
         jobs = engine.scatter(ranges(n_features, max(1, min(engine.threads, room))))
-        found = engine.map(_find_all, jobs, read, find, side_by_side(held), arguments)
-        return [edges for several in engine.gather(found) for edges in several]
+        parts = engine.map(_find_all, jobs, read, find, side_by_side(held), arguments)
+        return [edges for part in engine.gather(parts) for edges in part]
     step = max(1, VALUES // max(n_rows, 1)) * engine.threads
     edges: list[FloatArray] = []
     for first in range(0, n_features, step):

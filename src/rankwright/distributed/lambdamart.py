@@ -215,7 +215,7 @@ class ShardGrower(Grower):
             self._engine.map(sums_of.measure, held, draw), sums_of.join_measures
         )
         self._units = integer_units(tuple(largest.tolist()), n_rows, self._all.n_copies)
-        _, sums = self._ask(0, [0])
+        _, sums = self._request_sums(0, [0])
         first, second = sums[0, 0].sum(axis=0).tolist()
         root = _Leaf(0, (first, second), (-np.inf, np.inf), sums=sums[0])
         root.node.cover = n_rows
@@ -260,7 +260,7 @@ class ShardGrower(Grower):
             self._splits.append((leaf.number, leaf.split.feature, leaf.split.up.tobytes()))
             leaf.children = self._children(leaf, n)
             smaller.append(min(leaf.children, key=self._n_counted))
-        sizes, sums = self._ask(len(batch), [child.number for child in smaller])
+        sizes, sums = self._request_sums(len(batch), [child.number for child in smaller])
         for leaf, few, size, histogram in zip(batch, smaller, sizes.tolist(), sums, strict=True):
             children = leaf.children or []
             few.sums = histogram
@@ -285,7 +285,7 @@ class ShardGrower(Grower):
     def _n_counted(self, leaf: _Leaf) -> int:
         return leaf.total[1] & ((1 << self._growth.bits) - 1)
 
-    def _ask(self, n_new: int, leaves: list[int]) -> tuple[IntArray, IntArray]:
+    def _request_sums(self, n_new: int, leaves: list[int]) -> tuple[IntArray, IntArray]:
         """A round: rows of the new splits and histograms of leaves, summed over all workers."""
         request = Request(self._draw, *self._units, list(self._splits), n_new, leaves)
         state = self._workers, self._gradients

@@ -151,8 +151,8 @@ def _stream(engine: Engine, rows: ShardedRows) -> ShardedValues:
     """All rows in the order in which they were given, in chunks of nearly the same size."""
     numbers = np.sort(np.concatenate(engine.gather(engine.map(_row_numbers, rows.shards))))
     positions = np.arange(N_SHARDS) * len(numbers) // N_SHARDS
-    cut, place = partial(_cut, starts=numbers[positions]), partial(_in_order, firsts=positions)
-    return engine.exchange(rows.shards, cut, place, engine.n_blocks)
+    split, merge = partial(_cut, starts=numbers[positions]), partial(_in_order, firsts=positions)
+    return engine.exchange(rows.shards, split, merge, engine.n_blocks)
 
 
 def _row_numbers(shard: Shard) -> IntArray:
@@ -198,15 +198,15 @@ def fit_beliefs(model: Any, engine: Engine, rows: ShardedRows) -> None:
             "BayesianPRank.fit(eval_set=...) on an engine: posteriors are merged once, so there is "
             "no validation curve. Evaluate the fitted model with evaluate()."
         )
-    found = engine.gather(engine.map(_grades_and_scale, rows.shards, model))
-    model._begin_with(np.unique(np.concatenate([grades for grades, _ in found])))
+    parts = engine.gather(engine.map(_grades_and_scale, rows.shards, model))
+    model._begin_with(np.unique(np.concatenate([grades for grades, _ in parts])))
     if hasattr(model, "factors_"):
         raise ParameterError(
             f"BayesianPRank(covariance={model.covariance!r}) with {len(model.coef_):,} weights on "
             "an engine: the low-rank covariances of shards do not multiply to one of low rank. "
             "Use covariance='diagonal', or 'full'."
         )
-    model.scale_ = next((scale for _, scale in found if scale > 0), 0.0)
+    model.scale_ = next((scale for _, scale in parts if scale > 0), 0.0)
     variance = _start(model)
     beliefs = engine.map(_learn_belief, rows.shards, model)
     _keep_belief(model, engine.reduce(beliefs, Belief.times), variance)

@@ -84,17 +84,21 @@ def demo_queue() -> Queue:
     rng = np.random.default_rng(2003)
     rows = []
     for number, (question, parts) in enumerate(TOPICS.items(), 1):
-        for place in range(PER_QUERY):
-            row = {"query": f"q{number}", "id": f"demo-{number}{place:02d}", "query_text": question}
-            rows.append(row | _abstract(parts, _grade_of(place), rng))
+        for position in range(PER_QUERY):
+            row = {
+                "query": f"q{number}",
+                "id": f"demo-{number}{position:02d}",
+                "query_text": question,
+            }
+            rows.append(row | _abstract(parts, _grade_of(position), rng))
     return Queue.from_rows(
         rows, guidelines=GUIDELINES, n_grades=N_GRADES, name="demo: medical abstracts (generated)"
     )
 
 
-def _grade_of(place: int) -> int:
+def _grade_of(position: int) -> int:
     """The true grade of a generated document: two of each."""
-    return place % N_GRADES
+    return position % N_GRADES
 
 
 def _abstract(parts: tuple[str, ...], grade: int, rng: np.random.Generator) -> dict[str, str]:

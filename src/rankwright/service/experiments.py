@@ -124,7 +124,7 @@ class Experiments:
 
     def running(self) -> Experiment | None:
         """The experiment that runs, if one does."""
-        return next((each for each in self._all() if each.running), None)
+        return next((trial for trial in self._all() if trial.running), None)
 
     def choose(self, request: RankRequest) -> Experiment | None:
         """The experiment that a request takes part in; none if it names its model."""
@@ -199,9 +199,9 @@ class Experiments:
         """Before the log is counted again from its beginning."""
         with self._lock:
             self._counts.last_seq = 0
-            for each in self._all():
-                each.wins = each.losses = each.ties = 0
-                each.open = {}
+            for experiment in self._all():
+                experiment.wins = experiment.losses = experiment.ties = 0
+                experiment.open = {}
 
     def _all(self) -> list[Experiment]:
         return list(self._counts.experiments.values())

@@ -133,8 +133,8 @@ class Models:
 
     def can_rank(self, keys: list[str]) -> bool:
         """Whether these models are there and know their features."""
-        found = [self._state.models.get(key) for key in keys]
-        return all(served is not None and served.n_features is not None for served in found)
+        models = [self._state.models.get(key) for key in keys]
+        return all(served is not None and served.n_features is not None for served in models)
 
     def warm_up(self) -> bool:
         """Compile the loops that score the models; whether there are any."""

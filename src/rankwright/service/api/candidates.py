@@ -213,9 +213,9 @@ def _from_columns(
                 422, f"Column {name[:80]!r} has {len(column)} values for {n_items} items."
             )
     rows = np.full((n_items, len(served.names)), np.nan)
-    for place, name in enumerate(served.names):
+    for i, name in enumerate(served.names):
         if name in columns:
-            rows[:, place] = columns[name]
+            rows[:, i] = columns[name]
     return rows, absent
 
 
@@ -227,10 +227,10 @@ def _refuse_two_forms(request: RankRequest) -> None:
 
 
 def _wrong_shape(keys: list[str], rows: FloatArray, served: Any) -> Problem:
-    found = rows.shape[1] if rows.ndim == 2 else 0
+    n_sent = rows.shape[1] if rows.ndim == 2 else 0
     return Problem(
         422,
-        f"The items have {found} features each; {served.version} needs {served.n_features}"
+        f"The items have {n_sent} features each; {served.version} needs {served.n_features}"
         + (f": {_listed(served.names)}." if served.features is not None else "."),
     )
 

@@ -63,7 +63,7 @@ def _content(request: FeedbackRequest) -> Feedback:
     dwell = dict(request.dwell or {})
     clicks: list[str] | None = None
     if request.clicks is not None:
-        sent = [each if isinstance(each, Click) else Click(item=each) for each in request.clicks]
+        sent = [c if isinstance(c, Click) else Click(item=c) for c in request.clicks]
         dwell |= {str(click.item): click.dwell for click in sent if click.dwell is not None}
         clicks = list(dict.fromkeys(str(click.item) for click in sent))
     pairs = request.preferences

@@ -55,7 +55,7 @@ class Tokens:
         rows = [(n, line.split()) for n, line in lines if line.strip() and line.strip()[0] != "#"]
         if not rows:
             raise DataError(f"{path} has no token. Write one to it, such as {secrets.token_hex()}.")
-        return cls(tuple(_parse_token(path, number, words) for number, words in rows))
+        return cls(tuple(_parse_token(path, number, fields) for number, fields in rows))
 
     @classmethod
     def of(cls, *tokens: str) -> Tokens:
@@ -78,11 +78,11 @@ class Tokens:
 NO_TOKENS = Tokens()
 
 
-def _parse_token(path: Any, number: int, words: list[str]) -> tuple[bytes, Principal]:
-    name, token = (words[0], words[1]) if len(words) > 1 else ("token", words[0])
-    scopes = words[2].split(",") if len(words) > 2 else list(SCOPES)
+def _parse_token(path: Any, number: int, fields: list[str]) -> tuple[bytes, Principal]:
+    name, token = (fields[0], fields[1]) if len(fields) > 1 else ("token", fields[0])
+    scopes = fields[2].split(",") if len(fields) > 2 else list(SCOPES)
     unknown = sorted(set(scopes) - set(SCOPES))
-    if len(token) < 16 or len(words) > 3 or unknown:
+    if len(token) < 16 or len(fields) > 3 or unknown:
         fault = f"scope {unknown[0]!r} is unknown" if unknown else "a token has 16 or more letters"
         raise DataError(
             f"{path}:{number}: {fault}. Write TOKEN, NAME TOKEN or NAME TOKEN SCOPES; scopes are "
@@ -122,16 +122,17 @@ class Sessions:
             return None
         if not self.tokens.principals:
             return ANYONE
-        found = self.tokens.named(name)
-        return None if found is None else found[1]
+        named = self.tokens.named(name)
+        return None if named is None else named[1]
 
     def csrf(self, cookie: str) -> str:
         """What forms and scripts of this session's pages send back."""
         return self._sign("csrf", cookie, "")
 
     def _sign(self, purpose: str, text: str, name: str) -> str:
-        found = self.tokens.named(name)
-        message = b"\0".join([purpose.encode(), text.encode(), b"" if found is None else found[0]])
+        named = self.tokens.named(name)
+        digest = b"" if named is None else named[0]
+        message = b"\0".join([purpose.encode(), text.encode(), digest])
         return hmac.new(self.secret, message, hashlib.sha256).hexdigest()
 
 

@@ -20,7 +20,7 @@ from rankwright.service.log.entries import Mode
 
 MEMBERS = 50
 FIRST = 20  # judgments that are chosen at random, before the members know enough to differ
-REFRESH = 5  # judgments after which the committee is asked again
+REFRESH = 5  # judgments after which the committee votes again
 
 Item = tuple[int, ...]  # rows of the queue, ascending: one, or the two of a pair
 
@@ -74,9 +74,9 @@ class Assignment:
             pairs |= {(min(a, b), max(a, b)) for a, b in neighbors if a != b}
         return sorted(pairs)
 
-    def _draw(self, *words: str) -> float:
-        """A number in [0, 1) that depends on the seed and the words only."""
-        text = "\0".join([str(self.seed), *words]).encode()
+    def _draw(self, *parts: str) -> float:
+        """A number in [0, 1) that depends on the seed and the parts only."""
+        text = "\0".join([str(self.seed), *parts]).encode()
         digest = hashlib.blake2b(text, digest_size=8).digest()
         return int.from_bytes(digest, "big") / 2.0**64
 
@@ -200,8 +200,8 @@ def rank_variance(model: Any, X: Any, queries: Queries) -> FloatArray:
     for size in np.unique(queries.sizes):  # lists of one length are sorted together
         of_size = np.flatnonzero(queries.sizes == size)
         rows = queries.order[queries.ptr[of_size][:, None] + np.arange(size)]
-        places = np.argsort(np.argsort(-scores[rows], axis=1, kind="stable"), axis=1)
-        variance[rows] = places.var(axis=2) / size**2
+        ranks = np.argsort(np.argsort(-scores[rows], axis=1, kind="stable"), axis=1)
+        variance[rows] = ranks.var(axis=2) / size**2
     return variance
 
 

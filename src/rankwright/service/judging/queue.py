@@ -201,10 +201,10 @@ def _read_query_texts(path: Path) -> dict[str, str]:
     text, texts = read_text(path), {}
     for number, line in enumerate(text.decode().splitlines(), 1):
         if line.strip():
-            query, tab, words = line.partition("\t")
+            query, tab, query_text = line.partition("\t")
             if not tab:
                 text.refuse(number, 1, "no tab", "write: query id, a tab, the text of the query")
-            texts[query.strip()] = words.strip()
+            texts[query.strip()] = query_text.strip()
     return texts
 
 

@@ -376,10 +376,10 @@ class Follower:
 
     def _first_seq(self) -> int:
         """Where to begin: everything before it is in the snapshots, or matters to nobody."""
-        places = [] if self.live is None else [self.live.progress.last_seq]
+        seqs = [] if self.live is None else [self.live.progress.last_seq]
         if self.experiments.running():
-            places.append(self.experiments.last_seq)
-        return min(places, default=self._last_seq())
+            seqs.append(self.experiments.last_seq)
+        return min(seqs, default=self._last_seq())
 
     def _last_seq(self) -> int:
         return int(self._select("max(seq)") or 0)

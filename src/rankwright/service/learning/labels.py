@@ -45,7 +45,7 @@ def grades_of(feedback: Feedback, ids: Iterable[str], labels: str) -> dict[str, 
         given = feedback.grades or {}
         return {item: given[item] for item in ids if item in given}
     clicked = set(feedback.clicks or ())
-    lowest = max((place for place, item in enumerate(ids) if item in clicked), default=-1)
+    lowest = max((i for i, item in enumerate(ids) if item in clicked), default=-1)
     return {item: CLICKED if item in clicked else SKIPPED for item in ids[: lowest + 1]}
 
 
@@ -119,7 +119,7 @@ def letor_lines(log: LogReader, labels: str, user: str | None = None) -> Iterato
 
     The columns are those of :func:`items_from_log`, and items with other features are left out.
     """
-    for label, features in _with_features(log, _labels(log, labels, user)):
+    for label, features in _with_features(log, _labeled_items(log, labels, user)):
         if features is not None:
             yield letor_line(label.query, label.item, label.grade, features).encode()
 
@@ -131,19 +131,19 @@ def items_from_log(log: LogReader, labels: str = "auto") -> Items:
     graded no list with features. Items that lack some of them are left out, with a warning.
     """
     source = choose_labels(log) if labels == "auto" else labels
-    found = _labels(log, source)
-    pairs = [(x, row) for x, row in _with_features(log, found) if row is not None]
+    labeled = _labeled_items(log, source)
+    pairs = [(label, row) for label, row in _with_features(log, labeled) if row is not None]
     if not pairs:
         raise DataError(
             f"{log.path}: no list has {source} and features. Rank with features and send "
             "feedback first."
         )
-    n_others = len(found.labels) - len(pairs)
+    n_others = len(labeled.labels) - len(pairs)
     if n_others:
         warnings.warn(
-            f"{log.path}: {n_others} of {len(found.labels)} graded items have no features, or "
-            f"others than the latest list ({_listed(found)}), and are left out. Log all of them "
-            "with the same features to train on all.",
+            f"{log.path}: {n_others} of {len(labeled.labels)} graded items have no features, or "
+            f"others than the latest list ({_feature_list(labeled)}), and are left out. Log all of "
+            "them with the same features to train on all.",
             RankwrightWarning,
             stacklevel=2,
         )
@@ -151,7 +151,7 @@ def items_from_log(log: LogReader, labels: str = "auto") -> Items:
     grades = np.array([label.grade for label, _ in pairs])
     queries = np.array([label.query for label, _ in pairs])
     docs = np.array([label.item for label, _ in pairs])
-    names = None if found.names is None else tuple(found.names)
+    names = None if labeled.names is None else tuple(labeled.names)
     return Items(rows, grades, queries, docs, feature_names=names)
 
 
@@ -228,7 +228,7 @@ def in_order(
     return rows[:, [names.index(name) for name in known]]
 
 
-class _Labels(NamedTuple):
+class _LabeledItems(NamedTuple):
     """Labels, and the features that their rows are written with."""
 
     labels: list[Label]
@@ -236,24 +236,26 @@ class _Labels(NamedTuple):
     n_features: int
 
 
-def _labels(log: LogReader, labels: str, user: str | None = None) -> _Labels:
-    found = labels_of(log, labels, user)
+def _labeled_items(log: LogReader, labels: str, user: str | None = None) -> _LabeledItems:
+    graded = labels_of(log, labels, user)
     for kind in ("event", "judgment"):
-        for label in reversed(found):
+        for label in reversed(graded):
             shown = _shown(log, label) if label.kind == kind else None
             if shown is not None:
-                return _Labels(found, shown.names, shown.rows().shape[1])
-    return _Labels(found, None, 0)
+                return _LabeledItems(graded, shown.names, shown.rows().shape[1])
+    return _LabeledItems(graded, None, 0)
 
 
-def _with_features(log: LogReader, found: _Labels) -> Iterator[tuple[Label, list[float] | None]]:
+def _with_features(
+    log: LogReader, labeled: _LabeledItems
+) -> Iterator[tuple[Label, list[float] | None]]:
     """Labels with the features of their items, the labels of a query together."""
-    places = dict.fromkeys(label.query for label in found.labels)
-    order = {query: place for place, query in enumerate(places)}
+    queries = list(dict.fromkeys(label.query for label in labeled.labels))
+    order = dict(zip(queries, range(len(queries)), strict=True))
     key, rows = "", dict[str, list[float]]()
-    for label in sorted(found.labels, key=lambda label: order[label.query]):
+    for label in sorted(labeled.labels, key=lambda label: order[label.query]):
         if label.key != key:
-            key, rows = label.key, _rows(_shown(log, label), found)
+            key, rows = label.key, _rows(_shown(log, label), labeled)
         yield label, rows.get(label.item)
 
 
@@ -267,15 +269,15 @@ def _shown(log: LogReader, label: Label) -> Event | None:
     return event if event.features else None
 
 
-def _rows(event: Event | None, found: _Labels) -> dict[str, list[float]]:
+def _rows(event: Event | None, labeled: _LabeledItems) -> dict[str, list[float]]:
     """The features of each item of a list; none if they are others."""
     if event is None:
         return {}
-    rows = in_order(event.rows(), event.names, found.names, found.n_features)
+    rows = in_order(event.rows(), event.names, labeled.names, labeled.n_features)
     return {} if rows is None else dict(zip(event.ids, rows.tolist(), strict=True))
 
 
-def _listed(found: _Labels) -> str:
-    if found.names is None:
-        return f"{found.n_features} without names"
-    return ", ".join(found.names[:10]) + (", ..." if len(found.names) > 10 else "")
+def _feature_list(labeled: _LabeledItems) -> str:
+    if labeled.names is None:
+        return f"{labeled.n_features} without names"
+    return ", ".join(labeled.names[:10]) + (", ..." if len(labeled.names) > 10 else "")

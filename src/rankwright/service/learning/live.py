@@ -207,8 +207,8 @@ class LiveRanker:
             return none
         graded = grades_of(feedback, event.ids, self.plan.labels)
         graded = {item: grade for item, grade in graded.items() if grade in self.plan.grades}
-        place = {item: i for i, item in enumerate(event.ids)}
-        shown = event.rows()[[place[item] for item in graded]]
+        row = {item: i for i, item in enumerate(event.ids)}
+        shown = event.rows()[[row[item] for item in graded]]
         rows = self._in_order(shown, event.names)
         if rows is None or not np.isfinite(rows).all():
             return none
@@ -251,7 +251,7 @@ def _median(grades: tuple[float, ...], counts: list[int]) -> float:
     total = sum(counts)
     counts, total = (counts, total) if total else ([1] * len(grades), len(grades))
     ends = list(accumulate(counts))
-    low, high = (bisect_right(ends, place) for place in ((total - 1) // 2, total // 2))
+    low, high = (bisect_right(ends, rank) for rank in ((total - 1) // 2, total // 2))
     return (grades[low] + grades[high]) / 2.0
 
 

@@ -82,10 +82,10 @@ def _scores_of(served: Served | None, test: rw.Items) -> Any:
         return None
     X, names = test.X, test.feature_names
     if served.features is not None and names is not None:
-        place = {str(name): number for number, name in enumerate(names)}
-        if not set(served.features) <= set(place):
+        column = {str(name): number for number, name in enumerate(names)}
+        if not set(served.features) <= set(column):
             return None
-        X = X[:, [place[name] for name in served.features]]
+        X = X[:, [column[name] for name in served.features]]
     try:
         return served.model.decision_function(X, qid=test.qid)
     except RankwrightError:
@@ -104,5 +104,5 @@ def _p_value(new: Any, old: Any, random_state: int) -> float | None:
     counted = ~np.isnan(values[0]) & ~np.isnan(values[1])
     if counted.sum() < 2:
         return None
-    first, second = (each[counted] for each in values)
+    first, second = (scores[counted] for scores in values)
     return float(randomization(first, second, random_state=random_state))

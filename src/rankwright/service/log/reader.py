@@ -176,7 +176,7 @@ class CurrentJudgments:
         seq = entry.seq
         if undo:
             document, seq = self._keys.get(judgment.of, (_NONE, 0))
-            if document[0] != judge:  # unknown, or said by another judge
+            if document[0] != judge:  # unknown, or of another judge
                 return []
             del self._keys[judgment.of]
         answers = self._answers.setdefault(document, [])
