@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,14 +22,15 @@ from rankwright.rankers.boosting.ensemble import (
 from rankwright.rankers.boosting.weak_learners.features import WeakRanking, edge_alpha
 from rankwright.rankers.boosting.weak_learners.splitting import (
     DEFAULTS,
-    BinnedScan,
     Cuts,
     Scan,
-    SortedScan,
+    threshold_scan,
 )
 from rankwright.rankers.early_stopping import EARLY_STOPPING, Validation
 from rankwright.rankers.schema import floats, integer, real
 from rankwright.scoring.base import Scorer
+
+Edge = tuple[float, int, int, int]  # edge, feature, cut, default
 
 
 class AdaBoostRanker(Ranker):
@@ -129,9 +131,7 @@ class AdaBoostRanker(Ranker):
             if rows.has_two_sides:
                 abstain = self.absent == "abstain"
                 columns = Columns(X, rows.rows, rows.weight, self.max_bins, abstain)
-                fast = self.max_bins is not None and not columns.is_sparse
-                scan = BinnedScan(columns, pool) if fast else SortedScan(columns, pool)
-                rounds = self._boost(scan, rows, smoothing, validation)
+                rounds = self._boost(threshold_scan(columns, pool), rows, smoothing, validation)
         self.validation_ = np.array(validation.curve) if validation else None
         self.best_iteration_ = validation.n_kept(len(rounds)) if validation else len(rounds)
         rounds = rounds[: self.best_iteration_]
@@ -204,34 +204,31 @@ class _RowWeights:
         self.whole = float(self.potential.sum())
 
 
-def _best_edge(
-    scan: Scan, rows: _RowWeights, allowed: tuple[bool, bool]
-) -> tuple[float, int, int, int]:
-    """The weak classifier with the largest |edge|: (edge, feature, cut, default).
-
-    Feature -1 is the constant answer. h is +1 for the rows hit and -1 for the others.
-    """
-    gains, whole = scan.gains, rows.whole
-    best = (whole, -1, 0, 0)
+def _best_edge(scan: Scan, rows: _RowWeights, allowed: tuple[bool, bool]) -> Edge:
+    """The weak classifier with the largest |edge|; feature -1 is the constant answer."""
+    best = (rows.whole, -1, 0, 0)
     for feature in range(scan.n_features):
-        found: list[tuple[float, int, int, int]] = []
-        for default in range(2):
-            if not allowed[default] or (default and not scan.abstains[feature] and allowed[0]):
-                continue
-            for gain, cut in (
-                (gains.top[default, feature], gains.top_cut[default, feature]),
-                (gains.bottom[default, feature], gains.bottom_cut[default, feature]),
-            ):
-                if cut >= 0:
-                    edge = 2.0 * (float(gain) + default * whole) - whole
-                    found.append((edge, feature, int(cut), default))
-        if scan.abstains[feature]:
-            listed = 2.0 * float(gains.present[feature]) - whole
-            if allowed[0]:
-                found.append((listed, feature, scan.present_cut(feature), 0))
-            else:
-                found.append((-listed, feature, scan.empty_cut(feature), 1))
-        for each in found:
-            if abs(each[0]) > abs(best[0]) + 1e-12:
-                best = each
+        for candidate in _edges(scan, feature, rows.whole, allowed):
+            if abs(candidate[0]) > abs(best[0]) + 1e-12:
+                best = candidate
     return best
+
+
+def _edges(scan: Scan, feature: int, whole: float, allowed: tuple[bool, bool]) -> Iterator[Edge]:
+    """The best cuts of a feature. h is +1 for the rows hit and -1 for the others."""
+    gains, abstains = scan.gains, scan.abstains[feature]
+    for default in range(2):
+        if not allowed[default] or (default and not abstains and allowed[0]):
+            continue
+        for gain, cut in (
+            (gains.top[default, feature], gains.top_cut[default, feature]),
+            (gains.bottom[default, feature], gains.bottom_cut[default, feature]),
+        ):
+            if cut >= 0:
+                yield 2.0 * (float(gain) + default * whole) - whole, feature, int(cut), default
+    if abstains:
+        present = 2.0 * float(gains.present[feature]) - whole
+        if allowed[0]:
+            yield present, feature, scan.present_cut(feature), 0
+        else:
+            yield -present, feature, scan.empty_cut(feature), 1

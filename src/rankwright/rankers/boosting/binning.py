@@ -131,10 +131,7 @@ class Columns:
         """The values of a feature in some of the rows."""
         if not self.is_sparse:
             return np.asarray(self._X[self._rows[rows], feature])
-        column = np.zeros(self.n_rows)
-        entries = slice(*self._sparse.indptr[feature : feature + 2])
-        column[self._sparse.indices[entries]] = self._sparse.data[entries]
-        return np.asarray(column[rows])
+        return np.asarray(column(self._sparse, feature)[rows])
 
     def _read_dense(self, feature: int) -> tuple[IntArray, FloatArray, IntArray, int]:
         column = np.ascontiguousarray(self._X[:, feature])[self._rows]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from rankwright._typing import BoolArray, FloatArray, IntArray
 from rankwright.exceptions import DataError, ParameterError
 from rankwright.parallel import map_blocks, n_threads, ranges
+from rankwright.rankers.base import Ranker
 from rankwright.rankers.boosting.ensemble import (
     Contribution,
     Ensemble,
@@ -24,10 +26,20 @@ from rankwright.scoring.trees import Trees, go_up
 VALUES_PER_BLOCK = 1 << 22
 
 
-class Explained:
-    """Shapley values and explanations, for rankers that are sums of trees or of step functions."""
+class Explained(Ranker):
+    """A sum of trees or of functions of single features, with Shapley values and explanations."""
 
-    n_features_in_: int
+    @property
+    def _ensemble(self) -> Ensemble:
+        return Ensemble.of(self)
+
+    def _scorer(self) -> Scorer:
+        return self._ensemble.scorer(len(self.alpha_))
+
+    def staged_decision_function(self, X: Any) -> Iterator[FloatArray]:
+        """Yield the scores after each round."""
+        check_is_fitted(self)
+        return self._ensemble.staged(self._validated(X, reset=False))
 
     def shap_values(self, X: Any) -> FloatArray:
         """Compute Shapley values: how much each feature moves a score from the expected value.
@@ -51,8 +63,8 @@ class Explained:
         tree ensembles. arXiv 1802.03888, 2018.
         """
         check_is_fitted(self)
-        X = self._validated(X, reset=False)  # type: ignore[attr-defined]
-        scorer = self._scorer()  # type: ignore[attr-defined]
+        X = self._validated(X, reset=False)
+        scorer = self._scorer()
         if isinstance(scorer, Trees):
             return tree_shap(scorer, self._cover(), X)
         expected = self._baseline(scorer)
@@ -62,7 +74,7 @@ class Explained:
     def expected_value_(self) -> float:
         """The mean score of the training rows, from which ``shap_values`` are measured."""
         check_is_fitted(self)
-        scorer = self._scorer()  # type: ignore[attr-defined]
+        scorer = self._scorer()
         if isinstance(scorer, Trees):
             paths = leaf_paths(scorer, self._cover())
             return float((paths.value * paths.share).sum())
@@ -72,8 +84,8 @@ class Explained:
         """Compute the scores after the first ``n_estimators`` rounds (all, if there are fewer)."""
         check_is_fitted(self)
         at_least(1).check(type(self).__name__, "n_estimators", n_estimators)
-        X = self._validated(X, reset=False)  # type: ignore[attr-defined]
-        scores: FloatArray = Ensemble.of(self).scorer(n_estimators).decision_function(X)
+        X = self._validated(X, reset=False)
+        scores: FloatArray = self._ensemble.scorer(n_estimators).decision_function(X)
         return scores
 
     def explain(self, x1: Any, x0: Any, n: int | None = None) -> Explanation:
@@ -90,9 +102,9 @@ class Explained:
         """
         check_is_fitted(self)
         rows = np.array([np.ravel(x1), np.ravel(x0)], float)
-        rows = self._validated(rows, reset=False)  # type: ignore[attr-defined]
+        rows = self._validated(rows, reset=False)
         names = [str(name) for name in self._feature_names()]
-        scorer = self._scorer()  # type: ignore[attr-defined]
+        scorer = self._scorer()
         if isinstance(scorer, Trees):
             high, low = tree_shap(scorer, self._cover(), rows)
             parts = [
@@ -101,7 +113,7 @@ class Explained:
             ]
             parts.sort(key=lambda part: -abs(part.amount))
         else:
-            parts = Ensemble.of(self).contributions(rows, names)
+            parts = self._ensemble.contributions(rows, names)
         scores = scorer.decision_function(rows)
         return Explanation(float(scores[0] - scores[1]), tuple(parts[:n]))
 

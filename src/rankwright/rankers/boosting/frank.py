@@ -25,10 +25,9 @@ from rankwright.rankers.boosting.ensemble import (
 )
 from rankwright.rankers.boosting.weak_learners.features import WeakRanking, split_alpha
 from rankwright.rankers.boosting.weak_learners.splitting import (
-    BinnedScan,
     Directions,
     Scan,
-    SortedScan,
+    threshold_scan,
 )
 from rankwright.rankers.early_stopping import EARLY_STOPPING, Validation
 from rankwright.rankers.schema import floats, integer
@@ -148,8 +147,7 @@ class FRank(Ranker):
         with Team.for_rows(X) as pool:
             if len(loss.rows):
                 columns = Columns(X, loss.rows, loss.row_mass, self.max_bins)
-                exact = self.max_bins is None or columns.is_sparse
-                scan: Scan = SortedScan(columns, pool) if exact else BinnedScan(columns, pool)
+                scan = threshold_scan(columns, pool)
                 directions = Directions(self.cumulative, "learned", X.shape[1])
                 for _ in range(self.n_estimators):
                     weak = self._round(scan, directions, loss)

@@ -19,7 +19,6 @@ from rankwright.parallel import Team
 from rankwright.rankers import schema
 from rankwright.rankers.boosting.binning import QuantileBins
 from rankwright.rankers.boosting.ensemble import LEARNED, Ensemble
-from rankwright.rankers.boosting.explain import Explained
 from rankwright.rankers.boosting.grower import Grower, Tree, TreeRules
 from rankwright.rankers.boosting.pair_losses import (
     LOSSES,
@@ -32,7 +31,6 @@ from rankwright.rankers.boosting.pair_losses import (
 from rankwright.rankers.boosting.training import CALLBACKS, BoostedRanker, Round, progress_bar
 from rankwright.rankers.early_stopping import EARLY_STOPPING, Validation
 from rankwright.rankers.schema import floats, integer, real
-from rankwright.scoring.base import Scorer
 
 
 def _all_in(values: Any, choices: tuple[int, ...]) -> bool:
@@ -54,7 +52,7 @@ def _are_features(values: Any) -> bool:
 FEATURES = schema.Constraint("a list of features or a mask", _are_features)
 
 
-class LambdaMART(Explained, BoostedRanker):
+class LambdaMART(BoostedRanker):
     r"""Gradient-boosted trees for ranking, with pair weights from NDCG or another measure.
 
     Each pair of rows of a query with different grades has a loss, a function of the difference of
@@ -465,18 +463,6 @@ class LambdaMART(Explained, BoostedRanker):
         ]
         rest = frozenset(every) - frozenset().union(*groups)
         return (*groups, rest) if rest else tuple(groups)
-
-    @property
-    def _ensemble(self) -> Ensemble:
-        return Ensemble.of(self)
-
-    def _scorer(self) -> Scorer:
-        return self._ensemble.scorer(len(self.alpha_))
-
-    def staged_decision_function(self, X: Any) -> Iterator[FloatArray]:
-        """Yield the scores after each round."""
-        check_is_fitted(self)
-        return self._ensemble.staged(self._validated(X, reset=False))
 
 
 class QueryDraw(NamedTuple):

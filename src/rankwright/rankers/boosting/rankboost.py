@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from rankwright._typing import FloatArray
 from rankwright.exceptions import DegenerateDataWarning, ParameterError
 from rankwright.feedback.base import Feedback, Grades
 from rankwright.feedback.pairs import Bipartite, Pairs
 from rankwright.rankers import schema
 from rankwright.rankers.boosting.binning import MAX_BINS
-from rankwright.rankers.boosting.ensemble import BASELINE, LEARNED, Curve, Ensemble, baseline
-from rankwright.rankers.boosting.explain import Explained
+from rankwright.rankers.boosting.ensemble import BASELINE, LEARNED, Curve, baseline
 from rankwright.rankers.boosting.training import CALLBACKS, BoostedRanker, Trained, boost
 from rankwright.rankers.boosting.weak_learners.estimators import IS_WEAK_ESTIMATOR, TreeRanking
 from rankwright.rankers.boosting.weak_learners.splitting import DEFAULTS
 from rankwright.rankers.early_stopping import EARLY_STOPPING, Validation
 from rankwright.rankers.schema import floats, integer, real
-from rankwright.scoring.base import Scorer
 from rankwright.scoring.linear import Additive
 
 NO_EDGE = (
@@ -31,7 +27,7 @@ NO_EDGE = (
 )
 
 
-class RankBoost(Explained, BoostedRanker):
+class RankBoost(BoostedRanker):
     r"""Boosting of weak rankings; each round focuses on the pairs that are still misordered.
 
     Preferences between rows have weights. Each round finds the weak ranking h, usually "feature i
@@ -296,20 +292,8 @@ class RankBoost(Explained, BoostedRanker):
                 'criterion="r", default="real", or estimator="value".'
             )
 
-    @property
-    def _ensemble(self) -> Ensemble:
-        return Ensemble.of(self)
-
     def _may_drop_columns(self) -> bool:
         return isinstance(self.estimator, str | TreeRanking) and self.colsample == 1.0
-
-    def _scorer(self) -> Scorer:
-        return self._ensemble.scorer(len(self.alpha_))
-
-    def staged_decision_function(self, X: Any) -> Iterator[FloatArray]:
-        """Yield the scores after each round."""
-        check_is_fitted(self)
-        return self._ensemble.staged(self._validated(X, reset=False))
 
     def contribution(self, feature: int | str) -> Curve:
         """Return the contribution of a feature as a function of its value (monotone if

@@ -21,9 +21,9 @@ from rankwright.feedback.base import Feedback, Grades
 from rankwright.feedback.pair_weights import PairDistribution
 from rankwright.parallel import Team
 from rankwright.rankers import schema
-from rankwright.rankers.base import Ranker
 from rankwright.rankers.boosting.binning import Columns, SparseBins
 from rankwright.rankers.boosting.ensemble import Ensemble, round_scores
+from rankwright.rankers.boosting.explain import Explained
 from rankwright.rankers.boosting.weak_learners.estimators import (
     EstimatorLearner,
     TreeLearner,
@@ -38,8 +38,8 @@ from rankwright.rankers.boosting.weak_learners.splitting import DEFAULTS, Allowe
 from rankwright.rankers.early_stopping import Validation
 
 
-class Rules(NamedTuple):
-    """What the weak rankings of ``boost_few_values`` must obey."""
+class BoostOptions(NamedTuple):
+    """How the kernel ``boost`` chooses weak rankings."""
 
     allowed: Allowed
     signed: bool  # whether the first threshold of a feature fixes its direction
@@ -47,16 +47,16 @@ class Rules(NamedTuple):
     margin: float  # see Scan
 
 
-class History(NamedTuple):
-    """What ``boost_few_values`` knows of the rounds so far."""
+class BoostState(NamedTuple):
+    """What the kernel ``boost`` carries from one call to the next."""
 
     progress: FloatArray  # (3,) weight of all pairs over that one round ago, its log, n_chosen
     chosen: IntArray  # (n_estimators, 3) feature, cut, default; kept if signed or upward only
     weight: FloatArray  # (n_estimators,) the weights of the chosen rankings, added up
 
 
-class Rounds(NamedTuple):
-    """What ``boost_few_values`` learns."""
+class BoostRounds(NamedTuple):
+    """The rounds that a call of the kernel ``boost`` adds."""
 
     ranking: IntArray  # (n, 3) feature, cut, default
     alpha: FloatArray  # (n,)
@@ -96,18 +96,18 @@ def boost_few_values(
 
     bins, n_estimators = SparseBins.read(columns), model.n_estimators
     allowed = Directions(model.cumulative, model.default, columns.n_features).allowed
-    rules = Rules(allowed, model.cumulative == "signed", smoothing, Scan.margin)
+    options = BoostOptions(allowed, model.cumulative == "signed", smoothing, Scan.margin)
     progress = np.array([pairs.total, pairs.unit + np.log(pairs.total), 0.0])
-    history = History(progress, np.zeros((n_estimators, 3), np.int64), np.zeros(n_estimators))
+    so_far = BoostState(progress, np.zeros((n_estimators, 3), np.int64), np.zeros(n_estimators))
     stretch = 1 + STRETCH // (1 + len(bins.bin))
     rounds: list[WeakRanking] = []
     logs = [progress[1:2].copy()]
     with progress_bar(type(model).__name__, n_estimators, model.verbose) as show:
         while len(rounds) < n_estimators:
             n = min(stretch, n_estimators - len(rounds))
-            new = Rounds(np.zeros((n, 3), np.int64), np.zeros(n), np.zeros(n))
+            new = BoostRounds(np.zeros((n, 3), np.int64), np.zeros(n), np.zeros(n))
             done = boost_in_one_call(
-                bins, pairs.levels, pairs.state, pairs.scores, pairs.potential, rules, history, new
+                bins, pairs.levels, pairs.state, pairs.scores, pairs.potential, options, so_far, new
             )
             rounds += _weak_rankings(bins, new.ranking[:done], new.alpha[:done])
             logs.append(new.log_weight[:done])
@@ -306,7 +306,7 @@ def progress_bar(title: str, n_steps: int, verbose: int) -> Iterator[Callable[[i
         yield lambda step, note: bar.update(task, completed=step, note=note)
 
 
-class BoostedRanker(Ranker):
+class BoostedRanker(Explained):
     """A ranker whose scores are a sum over rounds; training may start from given scores."""
 
     _multiplies: ClassVar = False

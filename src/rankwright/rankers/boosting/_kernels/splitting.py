@@ -242,20 +242,20 @@ def edge_alpha(r, smoothing):
 
 
 @njit(cache=True, nogil=True)
-def step_back(best, bins, sums, present, total, rules, chosen, weight):
+def step_back(best, bins, sums, present, total, options, chosen, weight):
     """The best earlier ranking to take weight from without turning its sign, if better than best.
 
-    rules   Rules, of training
-    chosen  (n, 3) int64: feature, cut and default of the rankings chosen so far
-    weight  (n,) float64: their weights, added up
+    options  BoostOptions, of training
+    chosen   (n, 3) int64: feature, cut and default of the rankings chosen so far
+    weight   (n,) float64: their weights, added up
     """
-    least = abs(best[0]) + rules.margin * total
+    least = abs(best[0]) + options.margin * total
     for i in range(len(chosen)):
         feature, cut, default = chosen[i, 0], chosen[i, 1], chosen[i, 2]
         gain = sums[bins.bin_ptr[feature] + cut - 1] if cut else 0.0
         gain -= default * present[feature]
         if abs(gain) > least and gain * weight[i] < 0:
-            if abs(edge_alpha(gain / total, rules.smoothing)) < abs(weight[i]):
+            if abs(edge_alpha(gain / total, options.smoothing)) < abs(weight[i]):
                 best, least = (gain, feature, cut, default), abs(gain)
     return best
 
@@ -283,30 +283,30 @@ def write_h(bins, feature, cut, default, h):
 
 
 @njit(cache=True, nogil=True)
-def boost(bins, levels, state, scores, potential, rules, history, rounds):
+def boost(bins, levels, state, scores, potential, options, so_far, rounds):
     """Rounds of WeakLearn.3, as many as ``rounds`` has room for; returns how many there were.
 
     levels, state      Levels and LevelState of the pairs, by document; state is updated
     scores, potential  (n_rows,) float64 of the pairs                   updated
-    rules              Rules, of training; its directions are updated
-    history            History, of training                             updated
-    rounds             Rounds, of training                              written
+    options            BoostOptions, of training; its directions are updated
+    so_far             BoostState, of training                          updated
+    rounds             BoostRounds, of training                         written
     """
-    allowed = rules.allowed
-    progress, chosen, weight = history
+    allowed = options.allowed
+    progress, chosen, weight = so_far
     sums, present = np.zeros(bins.bin_ptr[-1]), np.zeros(len(bins.abstains))
     h = np.zeros(len(scores), np.uint8)
     out = Potentials(potential, np.zeros(0))
     total, shift, n_chosen = progress[0], progress[1], int(progress[2])
     for number in range(len(rounds.alpha)):
         sum_entries(bins, potential, sums)
-        best = find_best(bins, allowed, rules.margin * total, sums, present)
+        best = find_best(bins, allowed, options.margin * total, sums, present)
         gain, feature, cut, default = step_back(
-            best, bins, sums, present, total, rules, chosen[:n_chosen], weight[:n_chosen]
+            best, bins, sums, present, total, options, chosen[:n_chosen], weight[:n_chosen]
         )
         if feature < 0:
             return number
-        step = edge_alpha(gain / total, rules.smoothing)
+        step = edge_alpha(gain / total, options.smoothing)
         write_h(bins, feature, cut, default, h)
         refresh = len(h) > 0  # true, but not a literal: that is a type of its own to numba
         move = Move(h, step, refresh, shift, 1.0)
@@ -317,7 +317,7 @@ def boost(bins, levels, state, scores, potential, rules, history, rounds):
         ranking[0], ranking[1], ranking[2] = feature, cut, default
         rounds.alpha[number], rounds.log_weight[number] = step, shift
         whole = cut == 0 or cut == bins.bin_ptr[feature + 1] - bins.bin_ptr[feature]
-        if allowed.upward or (rules.signed and not whole):
+        if allowed.upward or (options.signed and not whole):
             if allowed.direction[feature] == 0:
                 allowed.direction[feature] = 1 if step > 0 else -1
             i = index_of(feature, cut, default, chosen[:n_chosen])

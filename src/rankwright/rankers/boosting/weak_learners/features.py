@@ -18,12 +18,11 @@ from rankwright.rankers.boosting.binning import Column, Columns
 from rankwright.rankers.boosting.weak_learners.query_splitting import PerQueryScan
 from rankwright.rankers.boosting.weak_learners.splitting import (
     DEFAULTS,
-    BinnedScan,
     Candidate,
     Cuts,
     Directions,
     Scan,
-    SortedScan,
+    threshold_scan,
 )
 
 MANY_FEATURES = 1000  # of sparse rows, above which those that cannot be best are left out
@@ -369,10 +368,8 @@ class FeatureLearner(WeakLearner):
             self._scan = ValueScan(columns, pool, newton, smoothing, given, real)
         elif criterion != "r":
             self._scan = PerQueryScan(columns, pool, pairs)
-        elif columns.max_bins is None or columns.is_sparse:
-            self._scan = SortedScan(columns, pool)
         else:
-            self._scan = BinnedScan(columns, pool, pairs.parts)
+            self._scan = threshold_scan(columns, pool, pairs.parts)
         self._directions = Directions(cumulative, default, columns.n_features)
         self._smoothing = smoothing
 
@@ -436,7 +433,7 @@ class FeatureLearner(WeakLearner):
         if alpha * self._directions.allowed.direction[feature] >= 0:
             h = scan.h(feature, cut, 0).astype(np.float64)
             start = alpha / self._rate, number * alpha / self._rate
-            found = real_default(pairs, h, scan.h(feature, cut, 1) - h, self._smoothing, start)
-            if found is not None and found[0] * alpha > 0:
-                return self._rate * found[0], found[1]
+            minimum = real_default(pairs, h, scan.h(feature, cut, 1) - h, self._smoothing, start)
+            if minimum is not None and minimum[0] * alpha > 0:
+                return self._rate * minimum[0], minimum[1]
         return alpha, number

@@ -199,7 +199,7 @@ class Directions:
 
     def candidates(self, scan: Scan) -> list[Candidate]:
         """The best cut of every feature in each direction that it may have."""
-        gains, found = scan.gains, []
+        gains, candidates = scan.gains, []
         for feature in range(scan.n_features):
             for default in np.flatnonzero(self.allowed.defaults).tolist():
                 for best, cuts, sign in (
@@ -207,11 +207,11 @@ class Directions:
                     (gains.bottom, gains.bottom_cut, -1),
                 ):
                     gain, cut = float(best[default, feature]), int(cuts[default, feature])
-                    turned = sign * self.allowed.direction[feature] < 0
+                    wrong_way = sign * self.allowed.direction[feature] < 0
                     useless = default and not scan.abstains[feature]
-                    if cut >= 0 and sign * gain > 0 and not turned and not useless:
-                        found.append(Candidate(feature, cut, default, gain))
-        return found
+                    if cut >= 0 and sign * gain > 0 and not wrong_way and not useless:
+                        candidates.append(Candidate(feature, cut, default, gain))
+        return candidates
 
     def _step_back(
         self, gain: FloatArray, least: float, alpha: Callable[[Candidate], float]
@@ -451,3 +451,10 @@ class SortedScan(Scan):
 
     def empty_cut(self, feature: int) -> int:
         return 0
+
+
+def threshold_scan(columns: Columns, pool: Team, parts: Parts | None = None) -> Scan:
+    """The search by criterion r: on bins, or on sorted rows without bins and for CSR matrices."""
+    if columns.max_bins is None or columns.is_sparse:
+        return SortedScan(columns, pool)
+    return BinnedScan(columns, pool, parts)
