@@ -6,12 +6,21 @@ order      (n_entries,) int32: rows by feature, values descending; ~row where a 
            before the row
 potential  (n_rows,) float64
 tolerance  float: gains that differ by less are equal, and the first one is kept
+
+The running sum is one chain of dependent additions with a load of a random row each, so its latency
+decides. A first pass keeps only the largest and smallest sum of every block of entries, without
+branches and for two features at a time. A second pass looks for the cut in one block only.
+
+``entry ^ (entry >> 31)`` is the row of an entry, with or without the mark of a cut: the shift gives
+0 for a row and -1 for ~row.
 """
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
+
+from rankwright.rankers.boosting._kernels.splitting import write_gains
 
 MARK = 128  # entries of a block
 
@@ -168,12 +177,8 @@ def scan_sorted(columns, potential, whole, first, last, tolerance, marks, gains)
         for i in range(together):
             # Without abstention the sum is known but for rounding: that must not decide anything.
             present = state[i, 0] if columns.abstains[feature + i] else whole
-            gains.present[feature + i] = present
-            for default in range(2):
-                gains.top[default, feature + i] = state[i, 1] - default * present
-                gains.bottom[default, feature + i] = state[i, 3] - default * present
-                gains.top_cut[default, feature + i] = int(state[i, 2])
-                gains.bottom_cut[default, feature + i] = int(state[i, 4])
+            best = state[i, 1], int(state[i, 2]), state[i, 3], int(state[i, 4])
+            write_gains(feature + i, best, present, gains)
         feature += together
 
 

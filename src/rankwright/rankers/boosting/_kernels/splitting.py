@@ -104,6 +104,8 @@ def round_rows(potential, scale, begin, end, units):
 def sum_bins(codes, units, begin, end, first, last, sums):
     """Sums of the potentials of rows begin .. end, per feature and bin.
 
+    Four features are added at a time, from one word: their four chains of additions overlap.
+
     codes        (n_blocks, n_rows) uint32: four features to a word, a byte each
     units        (n_rows,) int64
     first, last  which features, from a multiple of four on
@@ -143,6 +145,23 @@ def above_cut(words, shift, cut, abstains, h):
 
 
 @njit(cache=True, nogil=True)
+def write_gains(feature, best, present, gains):
+    """Write the best cuts of a feature for both defaults.
+
+    best     (highest sum above a cut, its cut, lowest sum, its cut)
+    present  the sum over all rows that have the feature. The potentials of pairs add up to 0, so
+             the rows that lack it have the sum -present: the default 1 adds that to a gain
+    """
+    high, high_cut, low, low_cut = best
+    gains.present[feature] = present
+    for default in range(2):
+        gains.top[default, feature] = high - default * present
+        gains.bottom[default, feature] = low - default * present
+        gains.top_cut[default, feature] = high_cut
+        gains.bottom_cut[default, feature] = low_cut
+
+
+@njit(cache=True, nogil=True)
 def scan_bins(parts, bins, whole, first, last, limits, sums, gains):
     """The best cuts of features first .. last.
 
@@ -167,8 +186,7 @@ def scan_bins(parts, bins, whole, first, last, limits, sums, gains):
         above, high, low = 0.0, -np.inf, np.inf
         high_cut, low_cut = -2, -2
         for cut in range(bins.n_cuts[feature] - 1, -1, -1):
-            here = at[cut + 1]
-            above += here
+            above += at[cut + 1]
             at[cut + 1] = above
             if above > high + tolerance:
                 high, high_cut = above, cut
@@ -177,12 +195,7 @@ def scan_bins(parts, bins, whole, first, last, limits, sums, gains):
         # Without abstention the sum is known but for rounding: that must not decide anything.
         present = above + at[0] if bins.abstains[feature] else whole
         at[0] = present
-        gains.present[feature] = present
-        for default in range(2):
-            gains.top[default, feature] = high - default * present
-            gains.bottom[default, feature] = low - default * present
-            gains.top_cut[default, feature] = high_cut
-            gains.bottom_cut[default, feature] = low_cut
+        write_gains(feature, (high, high_cut, low, low_cut), present, gains)
 
 
 @njit(cache=True, nogil=True)
