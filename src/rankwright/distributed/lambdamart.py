@@ -28,7 +28,7 @@ from rankwright.rankers.boosting.grower import (
     Split,
     Tree,
     TreeRules,
-    _first_best,
+    first_best,
     integer_units,
 )
 from rankwright.rankers.boosting.lambdamart import query_keys
@@ -229,7 +229,7 @@ class ShardGrower(Grower):
     def _grow_from(self, tree: Tree, root: _Leaf) -> None:
         leaves = [root]
         while len(leaves) < self.rules.max_leaf_nodes:
-            best = leaves[_first_best([leaf.split.gain if leaf.split else 0.0 for leaf in leaves])]
+            best = leaves[first_best([leaf.split.gain if leaf.split else 0.0 for leaf in leaves])]
             if best.split is None:
                 break
             if best.children is None:

@@ -44,7 +44,12 @@ from rankwright.rankers.boosting.ensemble import (
     typical_rows,
 )
 from rankwright.rankers.boosting.rankboost import NO_EDGE
-from rankwright.rankers.boosting.training import Trained, _draws, _loop, _smoothing
+from rankwright.rankers.boosting.training import (
+    TrainingResult,
+    draw_features,
+    run_rounds,
+    smoothing_of,
+)
 from rankwright.rankers.boosting.weak_learners.features import FeatureLearner
 from rankwright.rankers.boosting.weak_learners.splitting import (
     DEFAULTS,
@@ -334,7 +339,7 @@ class ShardLearner(FeatureLearner):
     """The weak rankings of a ``FeatureLearner`` by such a scan."""
 
     def __init__(self, model: Any, scan: ShardScan, smoothing: float) -> None:
-        self._rate, self._draw = model.learning_rate, _draws(model, scan.n_features)
+        self._rate, self._draw = model.learning_rate, draw_features(model, scan.n_features)
         self._scan, self._smoothing, self._default = scan, smoothing, model.default
         self._directions = Directions(model.cumulative, model.default, scan.n_features)
 
@@ -354,7 +359,7 @@ def _boost(model: Any, engine: Engine, rows: ShardedRows, validation: Any, facts
     if not z[:kept] and facts.weight > 0:
         warnings.warn(NO_EDGE, DegenerateDataWarning, stacklevel=7)
     roles = facts.n_lower, facts.n_upper
-    model._keep(Trained(ensemble, z[:kept], bound, wrong, tied, *roles, curve))
+    model._keep(TrainingResult(ensemble, z[:kept], bound, wrong, tied, *roles, curve))
     model.baseline_ = None
     if isinstance(scorer, Additive):
         typical, _ = engine.reduce(engine.map(typical_of, rows.shards), most_typical)
@@ -376,7 +381,9 @@ def _rounds(
     pairs.start(codes, abstains, power_above(peak, facts.n_queries))
     with Team(1) as pool:
         scan = ShardScan(edges, abstains, pool)
-        return _loop(model, pairs, ShardLearner(model, scan, _smoothing(model, pairs)), validation)
+        return run_rounds(
+            model, pairs, ShardLearner(model, scan, smoothing_of(model, pairs)), validation
+        )
 
 
 def disorder(shard: Shard, scorer: Any) -> FloatArray:

@@ -172,18 +172,18 @@ def _find_in_four(excluded, first, leaf):
     """The same in four bytes whose lowest bit has the number ``first``, where they have one."""
     a, b, c, d = excluded[0], excluded[1], excluded[2], excluded[3]
     for k in range(TREES * MASKED_ROWS):
-        byte, place = d[k], U8(24)
+        byte, index = d[k], U8(24)
         if c[k] != ALL:
-            byte, place = c[k], U8(16)
+            byte, index = c[k], U8(16)
         if b[k] != ALL:
-            byte, place = b[k], U8(8)
+            byte, index = b[k], U8(8)
         if a[k] != ALL:
-            byte, place = a[k], U8(0)
+            byte, index = a[k], U8(0)
         bit = U8(~byte & (byte + 1))
-        place |= (U8(2) if bit & U8(0xCC) else NONE) | (U8(4) if bit & U8(0xF0) else NONE)
-        place |= first | (U8(1) if bit & U8(0xAA) else NONE)
+        index |= (U8(2) if bit & U8(0xCC) else NONE) | (U8(4) if bit & U8(0xF0) else NONE)
+        index |= first | (U8(1) if bit & U8(0xAA) else NONE)
         full = ALL if byte == ALL else NONE  # a mask, as LLVM would make a branch of the store
-        leaf[k] = (leaf[k] & full) | (place & ~full)
+        leaf[k] = (leaf[k] & full) | (index & ~full)
 
 
 @njit(cache=True, nogil=True)

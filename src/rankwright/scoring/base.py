@@ -187,7 +187,7 @@ def row_blocks(n_rows: int, width: int, values: int = 1 << 22) -> list[slice]:
 def columns_of(
     X: Any, features: Any, absent_abstains: bool
 ) -> Iterator[tuple[slice, int, FloatArray]]:
-    """Some columns of a matrix, in blocks of rows: (rows, place in ``features``, column).
+    """Some columns of a matrix, in blocks of rows: (rows, index in ``features``, column).
 
     A CSR matrix is never made dense as a whole; what it does not store is 0, or NaN.
     """

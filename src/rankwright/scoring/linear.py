@@ -70,7 +70,7 @@ class Slopes(Scorer):
         self._check_range("feature", 0, self.n_inputs - 1)
 
     def part(self, i: int, column: FloatArray) -> FloatArray:
-        """What the feature in place ``i`` adds, for a column of its values."""
+        """What feature number ``i`` adds, for a column of its values."""
         value = self.slope[i] * column + self.offset[i]
         return np.asarray(np.where(np.isnan(column), self.missing[i], value))
 
@@ -175,7 +175,7 @@ class Additive(Scorer):
         return self.curve(feature)[0]
 
     def part(self, i: int, column: FloatArray) -> FloatArray:
-        """What the feature in place ``i`` adds, for a column of its values."""
+        """What feature number ``i`` adds, for a column of its values."""
         thresholds, values, missing = self._curve(i)
         value = values[np.searchsorted(thresholds, column, side="left")]
         return np.where(np.isnan(column), missing, value)

@@ -42,8 +42,8 @@ class Nodes(NamedTuple):
 class Categories(NamedTuple):
     """Values that go up at node n: ``value[ptr[n] : ptr[n + 1]]``; none if n splits by threshold.
 
-    ``known`` are the different values of all nodes, ``key`` the pairs (node, place in ``known``)
-    as ascending numbers node * len(known) + place.
+    ``known`` are the different values of all nodes, ``key`` the pairs (node, index in ``known``)
+    as ascending numbers node * len(known) + index.
     """
 
     ptr: IntArray
@@ -65,7 +65,7 @@ class Masks(NamedTuple):
     ptr, threshold : the thresholds of column c ascend from ``threshold[ptr[c]]`` on, filled up with
         inf to a multiple of eight, and eight more
     block : (n_blocks + 1,) steps ``block[b]`` to ``block[b + 1]`` are those of four trees
-    step : (n_steps, 7) uint16, one node or two of a tree: the place of eight leaves of the tree (4
+    step : (n_steps, 7) uint16, one node or two of a tree: the row of eight leaves of the tree (4
         * byte + tree), and for both nodes column, rank and a mask. Where a row's code is above the
         rank, the leaves whose bits are set in the mask are not the row's
     leaf : (4 n_blocks, 8 n_bytes) weight * value of each leaf; n_bytes is 4 or 8
@@ -184,8 +184,8 @@ class Trees(Scorer):
         nodes, categories, masks = self._nodes, self._categories, self._masks
         if isinstance(X, np.ndarray):
             return score_trees(np.ascontiguousarray(X, np.float64), nodes, categories, masks)
-        used, place = np.unique(nodes.feature, return_inverse=True)
-        dense = nodes._replace(feature=place)
+        used, column = np.unique(nodes.feature, return_inverse=True)
+        dense = nodes._replace(feature=column)
         if masks is not None:
             masks = masks._replace(feature=np.searchsorted(used, masks.feature))
         score = lambda rows: score_trees(rows, dense, categories, masks)  # noqa: E731
@@ -372,8 +372,8 @@ def _steps(tree: IntArray, byte: IntArray, parts: Any, n_blocks: int) -> tuple[I
     step = np.zeros((int((second == 0).sum()), 7), np.uint16)
     step[:, 5] = MOST_CODES  # of a second node that there is not
     step[at, 0] = row
-    for place, values in enumerate(parts, 1):
-        step[at, place + 3 * second] = values[order]
+    for column, values in enumerate(parts, 1):
+        step[at, column + 3 * second] = values[order]
     return np.searchsorted(block[second == 0], np.arange(n_blocks + 1)), step
 
 

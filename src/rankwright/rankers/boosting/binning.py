@@ -327,8 +327,8 @@ def distinct_values(values: FloatArray, count: IntArray | None) -> tuple[FloatAr
         new = np.flatnonzero(np.concatenate([[True], ordered[1:] > ordered[:-1]]))
         distinct = ordered[new] if len(ordered) else ordered
         return distinct, np.diff(np.append(new, len(ordered))).astype(np.float64)
-    distinct, place = np.unique(values[known], return_inverse=True)
-    return distinct, np.bincount(place, count[known], len(distinct)).astype(np.float64)
+    distinct, index = np.unique(values[known], return_inverse=True)
+    return distinct, np.bincount(index, count[known], len(distinct)).astype(np.float64)
 
 
 def find_edges(distinct: FloatArray, mass: FloatArray, max_bins: int) -> FloatArray:

@@ -150,7 +150,7 @@ class Paths(NamedTuple):
     entry_ptr, slot_ptr : (n_leaves + 1,) where the splits and the slots of a leaf begin
     node, is_up, slot : (n_entries,) a split on the path, the way taken, its slot in the leaf
     feature, zero : (n_slots,) a feature on the path, the share of training rows that pass it
-    points : (n + 1, n, 2) places and weights of Gauss-Legendre quadrature with 0 .. n points
+    points : (n + 1, n, 2) nodes and weights of Gauss-Legendre quadrature with 0 .. n points
     """
 
     value: FloatArray
@@ -171,18 +171,18 @@ def leaf_paths(trees: Trees, cover: IntArray) -> Paths:
     slots: list[tuple[int, float]] = []
     leaves: list[tuple[float, float, int, int]] = []  # value, share, ends in entries and slots
     for root, weight in zip(trees.root.tolist(), trees.weight.tolist(), strict=True):
-        waiting: list[tuple[int, tuple[Any, ...], dict[int, float]]] = [(root, (), {})]
-        while waiting:
-            node, path, zeros = waiting.pop()
+        stack: list[tuple[int, tuple[Any, ...], dict[int, float]]] = [(root, (), {})]
+        while stack:
+            node, path, zeros = stack.pop()
             feature = int(trees.feature[node])
             if feature >= 0:
                 for is_up, child in ((False, int(trees.low[node])), (True, int(trees.high[node]))):
                     share = cover[child] / cover[node] if cover[node] else 0.5
                     passed = {**zeros, feature: zeros.get(feature, 1.0) * share}
-                    waiting.append((child, (*path, (node, is_up, feature)), passed))
+                    stack.append((child, (*path, (node, is_up, feature)), passed))
                 continue
-            place = {feature: i for i, feature in enumerate(zeros)}
-            entries += [(at, is_up, place[feature]) for at, is_up, feature in path]
+            slot_of = {feature: i for i, feature in enumerate(zeros)}
+            entries += [(at, is_up, slot_of[feature]) for at, is_up, feature in path]
             slots += zeros.items()
             share = float(np.prod(list(zeros.values())))
             leaves.append((weight * float(trees.value[node]), share, len(entries), len(slots)))
@@ -206,8 +206,8 @@ def leaf_paths(trees: Trees, cover: IntArray) -> Paths:
 def _quadrature(n: int) -> FloatArray:
     points = np.zeros((n + 1, n, 2))
     for k in range(1, n + 1):
-        place, weight = np.polynomial.legendre.leggauss(k)
-        points[k, :k, 0], points[k, :k, 1] = (place + 1) / 2, weight / 2
+        nodes, weights = np.polynomial.legendre.leggauss(k)
+        points[k, :k, 0], points[k, :k, 1] = (nodes + 1) / 2, weights / 2
     return points
 
 
@@ -220,7 +220,7 @@ def tree_shap(trees: Trees, cover: IntArray, X: Any) -> FloatArray:
     paths = leaf_paths(trees, cover)
     values = np.zeros((X.shape[0], trees.n_inputs))
     for block in row_blocks(X.shape[0], trees.feature.size, VALUES_PER_BLOCK):
-        _add_shap(paths, _ways(trees, X[block]), values[block])
+        _add_shap(paths, _decisions(trees, X[block]), values[block])
     return values
 
 
@@ -231,14 +231,14 @@ def _add_shap(paths: Paths, up: BoolArray, values: FloatArray) -> None:
     map_blocks(lambda part: add_shap_values(up, paths, *part, values), rows)
 
 
-def _ways(trees: Trees, X: Any) -> BoolArray:
+def _decisions(trees: Trees, X: Any) -> BoolArray:
     """Whether each row goes up at each node."""
     up = np.zeros((X.shape[0], trees.feature.size), bool)
     inner = np.flatnonzero(trees.feature >= 0)
-    used, place = np.unique(trees.feature[inner], return_inverse=True)
+    used, column_of = np.unique(trees.feature[inner], return_inverse=True)
     for rows, i, column in columns_of(X, used, trees.absent_abstains):
-        nodes = inner[place == i]
+        nodes = inner[column_of == i]
         at, x = np.repeat(nodes, len(column)), np.tile(column, len(nodes))
-        ways = go_up(x, at, trees._nodes, trees._categories)
-        up[rows, nodes] = ways.reshape(len(nodes), -1).T
+        goes_up = go_up(x, at, trees._nodes, trees._categories)
+        up[rows, nodes] = goes_up.reshape(len(nodes), -1).T
     return up

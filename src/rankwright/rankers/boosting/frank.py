@@ -183,9 +183,9 @@ class FRank(Ranker):
         if chosen is None:
             return None
         if self.choice == "loss":
-            every = [chosen, *directions.candidates(scan)]
-            after = [loss.after(scan.h(*cut[:3]), weigh(cut)) for cut in every]
-            chosen = every[int(np.argmin(after))]
+            candidates = [chosen, *directions.candidates(scan)]
+            after = [loss.after(scan.h(*cut[:3]), weigh(cut)) for cut in candidates]
+            chosen = candidates[int(np.argmin(after))]
         alpha = loss.descend(scan.h(*chosen[:3]), weigh(chosen))
         if alpha == 0.0:
             return None
@@ -214,8 +214,8 @@ class FidelityLoss:
     whole = 0.0
 
     def __init__(self, batches: list[Batch], feedback: Feedback) -> None:
-        every = [batch.rows for batch in batches] or [np.zeros(0, np.int64)]
-        self.rows = np.unique(np.concatenate(every))
+        rows = [np.zeros(0, np.int64), *(batch.rows for batch in batches)]
+        self.rows = np.unique(np.concatenate(rows))
         self._terms = [(batch, np.searchsorted(self.rows, batch.rows)) for batch in batches]
         self.row_mass = np.ones(len(self.rows))
         if isinstance(feedback, Grades):
@@ -226,7 +226,7 @@ class FidelityLoss:
     def split(self, hit: Any) -> tuple[float, float]:
         """Sums of |slope| over pairs that the ranking orders rightly and wrongly."""
         scores = self.scores
-        sums = [b.split(scores[place], hit[place], "fidelity") for b, place in self._terms]
+        sums = [b.split(scores[index], hit[index], "fidelity") for b, index in self._terms]
         return sum(right for right, _ in sums), sum(wrong for _, wrong in sums)
 
     def after(self, hit: Any, alpha: float) -> float:
@@ -248,10 +248,10 @@ class FidelityLoss:
         """The mean loss, and the slope of its sum."""
         value = mass = 0.0
         slope = np.zeros(len(self.rows))
-        for batch, place in self._terms:
-            part, weight, own = batch.sums(scores[place], "fidelity")
+        for batch, index in self._terms:
+            part, weight, own = batch.sums(scores[index], "fidelity")
             value, mass = value + part, mass + weight
-            slope += np.bincount(place, own, len(slope))
+            slope += np.bincount(index, own, len(slope))
         return value / mass if mass > 0 else 0.0, slope
 
     def _move(self, scores: FloatArray) -> None:

@@ -87,7 +87,7 @@ class Leaves(NamedTuple):
     total: IntArray  # (2, 2) the sums of their rows
     bounds: FloatArray  # (2, 2) the least and the largest value of the leaf
     allowed: BoolArray  # (2, n_features)
-    wanted: BoolArray  # (2,) whether the leaf may be split at all
+    can_split: BoolArray  # (2,) whether the leaf may be split at all
 
 
 class Best(NamedTuple):
@@ -246,7 +246,7 @@ class Grower:
             Node(cover=n), 0, n, self._quantize(gradient, hessian, used), (-np.inf, np.inf)
         )
         tree = Tree(1.0, [root.node])
-        with self._helpers():
+        with self._worker_threads():
             leaves = self._grow(tree, root)
         for leaf in leaves:
             leaf.node.value = self._value(leaf.total, leaf.bounds) * self._unit
@@ -258,7 +258,7 @@ class Grower:
         leaves = [root]
         self._find(root, None, len(leaves))
         while len(leaves) < self.rules.max_leaf_nodes:
-            best = leaves[_first_best([leaf.split.gain if leaf.split else 0.0 for leaf in leaves])]
+            best = leaves[first_best([leaf.split.gain if leaf.split else 0.0 for leaf in leaves])]
             if best.split is None:
                 break
             leaves.remove(best)
@@ -266,16 +266,16 @@ class Grower:
         return leaves
 
     @contextmanager
-    def _helpers(self) -> Iterator[None]:
+    def _worker_threads(self) -> Iterator[None]:
         """Let the other threads work on the histograms of one tree."""
         from rankwright.rankers.boosting._kernels import grower as _kernels
 
-        def help_out() -> None:
+        def work() -> None:
             _kernels.scan_leaves(self.bins, self._shared, self._growth, False)
 
         job, large = self._shared.job, 4 * self.bins.codes.size > SERIAL
         job[_kernels.TICKET] = _kernels.WAITING  # before a thread can look at it
-        others = self._pool.start(help_out) if large and _kernels.SHARES else []
+        others = self._pool.start(work) if large and _kernels.SHARES else []
         try:
             yield
         finally:
@@ -402,7 +402,7 @@ class Grower:
     def _scan(
         self,
         leaves: list[_Leaf],
-        wanted: list[bool],
+        can_split: list[bool],
         rows: tuple[int, int],
         slots: tuple[int, int],
     ) -> None:
@@ -419,13 +419,13 @@ class Grower:
         shared.job[_kernels.START :] = *rows, *slots, len(leaves), n_copies
         for i, leaf in enumerate(leaves):
             shared.leaves.total[i], shared.leaves.bounds[i] = leaf.total, leaf.bounds
-            shared.leaves.allowed[i], shared.leaves.wanted[i] = self._allowed(leaf), wanted[i]
+            shared.leaves.allowed[i], shared.leaves.can_split[i] = self._allowed(leaf), can_split[i]
         _kernels.scan_leaves(self.bins, shared, self._growth, True)
 
     def _chosen(self, i: int) -> Split | None:
         """The best of the splits that each block of features found."""
         best = self._shared.best
-        at = _first_best(best.gain[:, i].tolist()), i
+        at = first_best(best.gain[:, i].tolist()), i
         if best.feature[at] < 0 or best.gain[at] <= self._least:
             return None
         return Split(
@@ -464,7 +464,7 @@ def integer_units(largest: tuple[float, float], n_rows: int, count: int) -> tupl
     return scales, bits
 
 
-def _first_best(gains: Any) -> int:
+def first_best(gains: Any) -> int:
     """The first of the gains that are the largest but for rounding."""
     largest = max(gains)
     limit = largest - 1e-9 * abs(largest)

@@ -78,8 +78,7 @@ class LambdaMART(BoostedRanker):
         Maximum number of bins per feature.
     loss : "logistic", "exponential", "fidelity", "squared_hinge" or "squared", default "logistic"
         The loss of a pair as a function of the difference of its scores, as in RankNet, RankBoost,
-        FRank,
-        RankSVM and MPRank.
+        FRank, RankSVM and MPRank.
     weighting : str or None, default "NDCG@30"
         What a pair counts. None: all the same. ``"grade_difference"``: by its difference of grades.
         ``"NDCG"``, ``"AP"``, ``"ERR"`` or ``"RR"``: by the change of the measure if its rows were
@@ -124,7 +123,7 @@ class LambdaMART(BoostedRanker):
         of the split, and the number of training rows.
     node_cat_ptr_, ``node_categories_`` : arrays or None
         Node n is categorical if ``node_cat_ptr_[n + 1] > node_cat_ptr_[n]``; the values between
-        these places of ``node_categories_`` go to ``node_high_``.
+        these positions of ``node_categories_`` go to ``node_high_``.
     feature_importances_ : (n_features,) array
         The share of each feature in the gain of all splits.
     training_bound_ : float or None
@@ -486,8 +485,8 @@ def _feature_number(value: Any, names: list[Any], n_features: int, parameter: st
     if isinstance(value, str):
         if value in names:
             return names.index(value)
-        found = f"the columns are {', '.join(map(str, names[:8]))}" if names else "X has no names"
-        raise ParameterError(f"LambdaMART({parameter}=...): no feature {value!r}: {found}.")
+        columns = f"the columns are {', '.join(map(str, names[:8]))}" if names else "X has no names"
+        raise ParameterError(f"LambdaMART({parameter}=...): no feature {value!r}: {columns}.")
     if isinstance(value, bool) or int(value) != value or not 0 <= value < n_features:
         raise ParameterError(
             f"LambdaMART({parameter}=...): feature {value!r}; X has {n_features} features, "

@@ -40,8 +40,8 @@ class Ranked(NamedTuple):
     """What the weight of a pair is computed from, for compiled code."""
 
     gain: FloatArray  # (n,) what the measure counts of each row
-    discount: FloatArray  # by place in a list
-    cutoff: int  # a pair counts if one of its rows is among so many first places
+    discount: FloatArray  # by position in a list
+    cutoff: int  # a pair counts if one of its rows is among so many first positions
     magnitude: bool  # whether a pair is also weighted by its difference of grades
 
 
@@ -51,7 +51,7 @@ class PairWeights:
 
     None: every pair the same. ``"grade_difference"``: by how much the grades differ. A measure,
     ``"NDCG"``, ``"AP"``, ``"ERR"`` or ``"RR"``: by how much the measure of the list changes if the
-    two rows change places (LambdaRank). ``"NDCG@30"`` leaves out the pairs of which neither row is
+    two rows are swapped (LambdaRank). ``"NDCG@30"`` leaves out the pairs of which neither row is
     among the first 30, which takes time in proportion to 30 times the rows of a query. AP and RR
     take grades above the lowest one as relevant. Of equal scores the lower grade comes first, so
     a tie counts as an error and the order of the rows does not matter.
@@ -85,17 +85,17 @@ class PairWeights:
 
     @property
     def by_rank(self) -> bool:
-        """Whether weights depend on the order of the moment."""
+        """Whether weights depend on the current order."""
         return self.code >= CODES["NDCG"]
 
     def ranked(self, pairs: QueryPairs, span: tuple[float, float] | None = None) -> Ranked:
-        """The gains of rows and the discounts of places.
+        """The gains of rows and the discounts of positions.
 
         ``span`` is the lowest and the highest grade of all rows, if ``pairs`` are some of them.
         """
         copies = copies_of(pairs.weight)
-        places = np.add.reduceat(copies, pairs.ptr[:-1]) if len(copies) else np.zeros(1, np.int64)
-        discount = 1.0 / np.log2(np.arange(int(places.max())) + 2.0)
+        lengths = np.add.reduceat(copies, pairs.ptr[:-1]) if len(copies) else np.zeros(1, np.int64)
+        discount = 1.0 / np.log2(np.arange(int(lengths.max())) + 2.0)
         gain = self._gain(pairs, copies, discount, span)
         return Ranked(gain, discount, self.cutoff, pairs.magnitude)
 
@@ -114,8 +114,8 @@ class PairWeights:
         # The ideal list, best grade first, down to the truncation level.
         order = np.repeat(np.lexsort((-gain, group)), copies[np.lexsort((-gain, group))])
         first = np.concatenate([[0], np.cumsum(np.bincount(group, copies))]).astype(np.int64)
-        place = np.arange(len(order)) - first[group[order]]
-        worth = np.where(place < self.cutoff, discount[place], 0.0) * gain[order]
+        position = np.arange(len(order)) - first[group[order]]
+        worth = np.where(position < self.cutoff, discount[position], 0.0) * gain[order]
         ideal = np.bincount(group[order], worth, pairs.n_units)
         return np.asarray(gain / np.where(ideal > 0, ideal, 1.0)[group])
 
@@ -189,9 +189,9 @@ class PairGradients:
 
     def copy(self) -> PairGradients:
         """The same with work arrays of its own."""
-        twin = copy(self)
-        twin._order, twin._out = self._order.copy(), np.zeros_like(self._out)
-        return twin
+        copied = copy(self)
+        copied._order, copied._out = self._order.copy(), np.zeros_like(self._out)
+        return copied
 
     def at(self, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
         from rankwright.rankers.boosting._kernels import pair_gradients as _kernels

@@ -14,7 +14,7 @@ from rankwright.feedback.pairs import Bipartite, Pairs
 from rankwright.rankers import schema
 from rankwright.rankers.boosting.binning import MAX_BINS
 from rankwright.rankers.boosting.ensemble import BASELINE, LEARNED, Curve, baseline
-from rankwright.rankers.boosting.training import CALLBACKS, BoostedRanker, Trained, boost
+from rankwright.rankers.boosting.training import CALLBACKS, BoostedRanker, TrainingResult, boost
 from rankwright.rankers.boosting.weak_learners.estimators import IS_WEAK_ESTIMATOR, TreeRanking
 from rankwright.rankers.boosting.weak_learners.splitting import DEFAULTS
 from rankwright.rankers.early_stopping import EARLY_STOPPING, Validation
@@ -213,7 +213,7 @@ class RankBoost(BoostedRanker):
         self._keep(trained)
         self.baseline_ = baseline(self._scorer(), X) if self.estimators_ is None else None
 
-    def _keep(self, trained: Trained) -> None:
+    def _keep(self, trained: TrainingResult) -> None:
         rounds = trained.ensemble
         self.alpha_, self.z_ = rounds.alpha, np.array(trained.z)
         self.feature_, self.threshold_ = rounds.feature, rounds.threshold

@@ -154,8 +154,8 @@ class Round:
 
 
 @dataclass(frozen=True)
-class Trained:
-    """What training found."""
+class TrainingResult:
+    """What training returns: the ensemble, and figures of the training pairs."""
 
     ensemble: Ensemble
     z: list[float]
@@ -169,7 +169,7 @@ class Trained:
 
 def boost(
     model: Any, X: Any, feedback: Feedback, validation: Validation | None, start: FloatArray
-) -> Trained:
+) -> TrainingResult:
     """Train with the parameters of a RankBoost, from the scores ``start`` on."""
     with Team.for_rows(X) as pool:
         grows = isinstance(model.estimator, TreeRanking)
@@ -182,13 +182,13 @@ def boost(
         first = float(np.exp(pairs.log_weight))
         if validation is None and has_few_values(model, X, pairs):
             rounds, z = boost_few_values(
-                model, _columns(model, X, pairs), pairs, _smoothing(model, pairs)
+                model, _columns(model, X, pairs), pairs, smoothing_of(model, pairs)
             )
         elif len(pairs.rows):
             learner = _learner(model, X, pairs, pool)
             if not grows and (model.estimator, model.criterion) != ("value", "newton"):
                 pairs.mass = np.zeros(0)  # only binning, trees and bounds on gains read it
-            rounds, z = _loop(model, pairs, learner, validation)
+            rounds, z = run_rounds(model, pairs, learner, validation)
     abstain = model.absent == "abstain"
     kept = validation.n_kept(len(rounds)) if validation else len(rounds)
     ensemble = Ensemble.from_rounds(
@@ -200,7 +200,9 @@ def boost(
     wrong, tied = pairs.disorder(scores[pairs.rows])
     curve = np.array(validation.curve) if validation else None
     bound = first * float(np.exp(np.log(z[:kept]).sum()))
-    return Trained(ensemble, z[:kept], bound, wrong, tied, pairs.n_lower, pairs.n_upper, curve)
+    return TrainingResult(
+        ensemble, z[:kept], bound, wrong, tied, pairs.n_lower, pairs.n_upper, curve
+    )
 
 
 def in_order(feedback: Feedback, X: Any) -> tuple[Feedback, Hashes | None]:
@@ -227,7 +229,7 @@ def _columns(model: Any, X: Any, pairs: PairDistribution) -> Columns:
     return Columns(X, pairs.rows, pairs.mass, model.max_bins, model.absent == "abstain")
 
 
-def _smoothing(model: Any, pairs: PairDistribution) -> float:
+def smoothing_of(model: Any, pairs: PairDistribution) -> float:
     if model.smoothing is not None:
         return float(model.smoothing)
     # A weight of k counts as k copies: then there are as many pairs as there is weight.
@@ -235,13 +237,13 @@ def _smoothing(model: Any, pairs: PairDistribution) -> float:
 
 
 def _learner(model: Any, X: Any, pairs: PairDistribution, pool: Team) -> WeakLearner:
-    smoothing = _smoothing(model, pairs)
+    smoothing = smoothing_of(model, pairs)
     if not isinstance(model.estimator, str | TreeRanking):
         rows = X[pairs.rows]
         return EstimatorLearner(model.estimator, rows, model.learning_rate, smoothing)
     columns = _columns(model, X, pairs)
     options = {"default": model.default, "smoothing": smoothing}
-    options["draw"] = _draws(model, X.shape[1])
+    options["draw"] = draw_features(model, X.shape[1])
     if isinstance(model.estimator, TreeRanking):
         search = model.weighting is None
         return TreeLearner(columns, pairs, pool, model.estimator, line_search=search, **options)
@@ -250,7 +252,7 @@ def _learner(model: Any, X: Any, pairs: PairDistribution, pool: Team) -> WeakLea
     return FeatureLearner(columns, pairs, pool, values=model.estimator == "value", **options)
 
 
-def _draws(model: Any, n_features: int) -> Iterator[Any]:
+def draw_features(model: Any, n_features: int) -> Iterator[Any]:
     """The features that each round may use; None for all."""
     if model.colsample == 1.0:
         return repeat(None)
@@ -259,7 +261,7 @@ def _draws(model: Any, n_features: int) -> Iterator[Any]:
     return (np.isin(np.arange(n_features), rng.permutation(n_features)[:size]) for _ in count())
 
 
-def _loop(
+def run_rounds(
     model: Any,
     pairs: PairDistribution,
     learner: WeakLearner,

@@ -14,7 +14,7 @@ MISSING = 255  # the code of a missing value
 def find_bins(mass, max_bins, starts):
     """Group distinct values (ascending) into at most max_bins bins of about equal mass.
 
-    A value that fills a bin by itself gets its own.
+    A value that fills a bin by itself gets its own; the other bins share what is left evenly.
     starts  (n_values,) bool: set where a new bin begins
     """
     n = len(mass)
@@ -31,16 +31,16 @@ def find_bins(mass, max_bins, starts):
             n_left -= 1
     big = fair
     fair = left / max(n_left, 1)
-    held, used = 0.0, 1
+    in_bin, used = 0.0, 1
     for i in range(n - 1):
-        held += mass[i]
+        in_bin += mass[i]
         alone = mass[i] >= big
         if not alone:
             left -= mass[i]
-        if alone or held >= fair or (mass[i + 1] >= big and held >= 0.5 * fair):
+        if alone or in_bin >= fair or (mass[i + 1] >= big and in_bin >= 0.5 * fair):
             starts[i + 1] = True
             used += 1
-            held = 0.0
+            in_bin = 0.0
             if used == max_bins:
                 return
             if not alone:

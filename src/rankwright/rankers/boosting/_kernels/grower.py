@@ -137,10 +137,10 @@ else:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def scan_leaves(bins, shared, growth, leads):
+def scan_leaves(bins, shared, growth, is_leader):
     """Histograms of one or two new leaves and their best splits, a block of features at a time.
 
-    The thread that leads opens the job and returns when all tasks are done; other threads take
+    The leader opens the job and returns when all tasks are done; other threads take
     tasks of one job after the other, until the grower closes them. Whoever comes first takes a
     task, so nobody waits for a thread that has not started. No block is scanned before all rows are
     copied. The words of a job change only when every task of the last one is done and its ticket
@@ -154,7 +154,7 @@ def scan_leaves(bins, shared, growth, leads):
     """
     job, n_blocks, idle = shared.job, len(bins.codes), 0
     scratch = (np.empty(256, np.int64), np.empty((4, 256)))
-    if leads:
+    if is_leader:
         atomic_store(job, DONE, 0)
         atomic_store(job, TICKET, ((job[TICKET] >> 32) + 1) << 32)
     while True:
@@ -168,7 +168,7 @@ def scan_leaves(bins, shared, growth, leads):
                 else:
                     scan_block(bins, shared, growth, task - n_copies, scratch)
                 atomic_add(job, DONE, 1)
-        elif leads and done == n_copies + n_blocks:
+        elif is_leader and done == n_copies + n_blocks:
             atomic_store(job, TICKET, ticket | WAITING)
             return
         elif ticket < 0:
@@ -221,7 +221,7 @@ def scan_block(bins, shared, growth, block, scratch):
     for leaf in range(n_leaves):
         sums = second if leaf else first
         for feature in range(4 * block, min(4 * block + 4, len(bins.n_bins))):
-            if leaves.wanted[leaf] and leaves.allowed[leaf, feature]:
+            if leaves.can_split[leaf] and leaves.allowed[leaf, feature]:
                 at = sums[shared.starts[feature] : shared.starts[feature + 1]]
                 if len(at) < 256 and not (bins.categorical[feature] or growth.bounded):
                     # Most of many features are worse than one of another block, by more than
@@ -236,7 +236,7 @@ def scan_block(bins, shared, growth, block, scratch):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def narrow_gain(at, total, growth):
-    """The largest gain of a cut, but for rounding; infinite if values are missing."""
+    """The largest gain of a cut, up to rounding; infinite if values are missing."""
     if at[len(at) - 1, 1] != 0:
         return np.inf
     mask, largest, first, second = (np.int64(1) << growth.bits) - 1, 0.0, 0, 0
@@ -299,6 +299,7 @@ def find_split(at, feature, bins, leaves, leaf, growth, best, scratch):
 def order_categories(at, n_categories, growth, order):
     """Put the codes of categories in order of gradient / Hessian; returns how many there are.
 
+    But for the ridge, one of the n prefixes is the best of all 2**n subsets (Fisher, 1958).
     The last code may stand for rare categories: those go down, as unknown ones do.
     """
     key, n = np.empty(256), 0
@@ -317,7 +318,10 @@ def order_categories(at, n_categories, growth, order):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def add_up(at, order, n, default, bits, side):
-    """Write the sums over the first codes: gradient, Hessian, rows; with missing values or not."""
+    """Write the sums over the first codes: gradient, Hessian, rows; with missing values or not.
+
+    ``second`` holds Hessian and rows, see histogram; both are exact until they become floats.
+    """
     first, second = default * at[len(at) - 1, 0], default * at[len(at) - 1, 1]
     mask = (np.int64(1) << bits) - 1
     for k in range(n):
@@ -344,7 +348,8 @@ def free_gains(side, n, total, ridge, least, most):
     """Gains of cuts with ``least`` to ``most`` rows above them."""
     gradient, mass = total
     start, best = gradient * gradient / (mass + ridge), 0.0
-    for k in range(n):  # vectorized: no branch, no call, one division
+    # up**2 / above + down**2 / below as one fraction: vectorized, no branch, no call, one division.
+    for k in range(n):
         up, down = side[0, k], gradient - side[0, k]
         above, below = side[1, k] + ridge, (mass - side[1, k]) + ridge
         gain = (up * up * below + down * down * above) / (above * below) - start

@@ -24,7 +24,11 @@ WORDS = 64  # how many words of a row are copied at a time
 
 
 def _add_quad(typing_context, sums, word, pairs, k):
-    """sums[f, byte f of word] += pairs[k] for f in 0 .. 3: four additions of two integers each."""
+    """sums[f, byte f of word] += pairs[k] for f in 0 .. 3: four additions of two integers each.
+
+    Gradient and Hessian are neighbors in memory, so one vector instruction adds both; numba does
+    not find it.
+    """
     signature = types.void(sums, word, pairs, k)
 
     def generate(context, builder, signature, args):
@@ -39,16 +43,16 @@ def _add_quad(typing_context, sums, word, pairs, k):
         for feature in range(4):
             byte = builder.lshr(args[1], ir.Constant(args[1].type, 8 * feature))
             byte = builder.zext(builder.and_(byte, ir.Constant(byte.type, 255)), integer)
-            place = builder.add(byte, ir.Constant(integer, 256 * feature))
-            at = builder.gep(target, [place])
+            index = builder.add(byte, ir.Constant(integer, 256 * feature))
+            at = builder.gep(target, [index])
             builder.store(builder.add(builder.load(at, align=8), pair), at, align=8)
         return context.get_dummy_value()
 
     return signature, generate
 
 
-def _prefetch(typing_context, values, place):
-    """Fetch the cache line of values[place] from memory; no result depends on it."""
+def _prefetch(typing_context, values, index):
+    """Fetch the cache line of values[index] from memory; no result depends on it."""
 
     def generate(context, builder, signature, args):
         array = context.make_array(signature.args[0])(context, builder, args[0])
@@ -69,7 +73,7 @@ if config.DISABLE_JIT:
         for feature in range(4):
             sums[feature, (int(word) >> (8 * feature)) & 255] += pairs[k]
 
-    def prefetch(values, place):
+    def prefetch(values, index):
         pass
 else:
     add_quad, prefetch = intrinsic(_add_quad), intrinsic(_prefetch)
@@ -78,6 +82,9 @@ else:
 @njit(cache=True, nogil=True, error_model="numpy")
 def quantize(gradient, hessian, count, scales, bits, pairs):
     """Write the integers of each row, and return their sums.
+
+    Hessian and count share a word: the sum of all counts is below 2**bits, so it never carries into
+    the Hessians above it.
 
     scales  (2,) float64: what gradients and Hessians are multiplied by
     pairs   (n_rows, 2) int64   written
@@ -121,6 +128,7 @@ def copy_codes(by_row, rows, out):
     for first in range(0, n_words, WORDS):
         stop = min(first + WORDS, n_words)
         for k in range(len(rows)):
+            # The rows of a leaf are at random distances, which the processor cannot predict.
             ahead = np.int64(rows[min(k + AHEAD, last)]) * n_words
             for word in range(first, stop, 16):
                 prefetch(flat, ahead + word)
@@ -184,7 +192,11 @@ def add_leaf(codes, rows, pairs, sums):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def subtract_block(sums, both):
-    """Turn the sums of two leaves into those of the second, given those of the first."""
+    """Turn the sums of two leaves into those of the second, given those of the first.
+
+    Only the rows of the smaller child are added up; its sibling is the parent minus it. With
+    integers that is exact.
+    """
     one, two = sums.ravel(), both.ravel()
     for i in range(len(one)):
         two[i] -= one[i]

@@ -5,7 +5,7 @@ down; its curvature is added to the Hessian of both.
 
 queries  GradedQueries: ptr, grade, weight, query_weight
 order    (n,) int32, per query its rows by descending score, equal scores by ascending grade and
-         weight; kept from round to round, since few rows change places
+         weight; kept from round to round, since few rows change positions
 out      (2, n) float64: minus the gradient, and the Hessian   written
 
 Queries with many rows take sums over their grades instead of pairs; their rows are sorted by grade,
@@ -37,7 +37,7 @@ PLAIN, GRADE_DIFFERENCE, NDCG, AP, ERR, RR = range(6)
 # than processes that load it from the cache.
 SUMS = {"reassoc", "contract", "nsz", "arcp"}
 NEAR = 0.01  # a pair weighted by ranks also counts less the farther apart its scores are
-SHUFFLED = 16  # a query whose rows move more places than this times its size is sorted from scratch
+SHUFFLED = 16  # a query whose rows move more than this times its size is sorted from scratch
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -67,7 +67,7 @@ def _before(a, b, scores, queries):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def insert_rows(scores, queries, start, stop, gap, limit, order):
-    """Sort rows that are ``gap`` places apart by insertion; False if that took too many moves."""
+    """Sort rows that are ``gap`` apart by insertion; False if that took too many moves."""
     moves = 0
     for k in range(start + gap, stop):
         row, at = order[k], k
@@ -83,7 +83,10 @@ def insert_rows(scores, queries, start, stop, gap, limit, order):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def sort_query(scores, queries, start, stop, order):
-    """Put the rows of a query in order, starting from the order of the last round."""
+    """Put the rows of a query in order, starting from the order of the last round.
+
+    One tree moves few rows far, so insertion takes about O(rows).
+    """
     if insert_rows(scores, queries, start, stop, np.int64(1), SHUFFLED * (stop - start), order):
         return
     gap = stop - start
@@ -93,12 +96,12 @@ def sort_query(scores, queries, start, stop, order):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def prepare_places(weights, gain, first, second):
-    """What the weight of a swap needs, by place in the list; gain (m,) is in the order of places.
+def prepare_positions(weights, gain, first, second):
+    """What the weight of a swap needs, by position in the list, as gain (m,) is.
 
-    AP   first: relevant rows down to the place, second: the sum of their 1 / place
-    ERR  first: the chance that the user comes to the place, second: the sum of ERR before it
-    RR   first[0], first[1]: the first two places of relevant rows
+    AP   first: relevant rows down to the position, second: the sum of their 1 / position
+    ERR  first: the chance that the user comes to the position, second: the sum of ERR before it
+    RR   first[0], first[1]: the first two positions of relevant rows
     """
     m, count, total = len(gain), 0.0, 0.0
     if weights == AP:
@@ -122,7 +125,7 @@ def prepare_places(weights, gain, first, second):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def swap_change(weights, a, b, gain, first, second):
-    """By how much the measure changes if the rows at places a < b are exchanged."""
+    """By how much the measure changes if the rows at positions a < b are exchanged."""
     if weights == ERR:
         stop_a, stop_b = gain[a], gain[b]
         fewer = (1.0 - stop_b) / (1.0 - stop_a)
@@ -147,20 +150,20 @@ def swap_change(weights, a, b, gain, first, second):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=SUMS, forceinline=True)
-def _logistic_ndcg_row(i, n, places, slope, curve):
-    """Add the pairs of place i with the later places: logistic loss times |change of NDCG|.
+def _logistic_ndcg_row(i, n, columns, slope, curve):
+    """Add the pairs of position i with the later positions: logistic loss times |change of NDCG|.
 
-    places  rows odds, gain, weight, discount, top discount, top share, score, each by place
+    columns  (7, n) by position: odds, gain, weight, discount, top discount, top share, score
 
     Returns the sum of the slopes of these pairs.
     """
     # Unsigned, so that no index can be negative: or the loop is not vectorized.
     i, n = np.uint64(i), np.uint64(n)
-    odds, gain, weight, discount = places[0], places[1], places[2], places[3]
-    score = places[6]
+    odds, gain, weight, discount = columns[0], columns[1], columns[2], columns[3]
+    score = columns[6]
     own, own_gain, own_weight, own_score = odds[i], gain[i], weight[i], NEAR + score[i]
-    top, share = places[4, i], places[5, i]
-    pull, bend, total = 0.0, 0.0, 0.0
+    top, share = columns[4, i], columns[5, i]
+    slope_sum, curve_sum, total = 0.0, 0.0, 0.0
     for j in range(i + np.uint64(1), n):  # no branch, one division
         gap, both, apart = own_gain - gain[j], own + odds[j], own_score - score[j]
         inverse = 1.0 / (both * apart)
@@ -170,72 +173,71 @@ def _logistic_ndcg_row(i, n, places, slope, curve):
         c = abs(w) * (lower * upper)
         slope[j] -= own_weight * t
         curve[j] += own_weight * c
-        pull += t
-        bend += c
+        slope_sum += t
+        curve_sum += c
         total += abs(t)
-    slope[i] += own_weight * pull
-    curve[i] += own_weight * bend
+    slope[i] += own_weight * slope_sum
+    curve[i] += own_weight * curve_sum
     return own_weight * total
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def fill_places(scores, queries, ranked, order, start, stop, places):
-    """Scores, gains, weights and discounts of a query by place; returns how far scores spread.
+def fill_positions(scores, queries, ranked, order, start, stop, columns):
+    """Scores, gains, weights and discounts of a query by position; returns how far scores spread.
 
-    A row of weight 2 takes two places, and its discount is their mean.
+    A row of weight 2 takes two positions, and its discount is their mean.
     """
     high, low = scores[order[start]], scores[order[stop - 1]]
-    middle, place = 0.5 * (high + low), 0
+    middle, position = 0.5 * (high + low), 0
     for k in range(start, stop):
         row = order[k]
         p = k - start
-        places[6, p] = scores[row]
-        places[0, p] = math.exp(min(max(scores[row] - middle, -600.0), 600.0))
-        places[1, p], places[2, p] = ranked.gain[row], queries.weight[row]
+        columns[6, p] = scores[row]
+        columns[0, p] = math.exp(min(max(scores[row] - middle, -600.0), 600.0))
+        columns[1, p], columns[2, p] = ranked.gain[row], queries.weight[row]
         copies = max(1, round(queries.weight[row]))
         mean, top, share = 0.0, 0.0, 0.0
         for _ in range(copies):
-            mean += ranked.discount[place]
-            if place < ranked.cutoff:
-                top += ranked.discount[place]
+            mean += ranked.discount[position]
+            if position < ranked.cutoff:
+                top += ranked.discount[position]
                 share += 1.0
-            place += 1
-        places[3, p], places[4, p], places[5, p] = mean / copies, top / copies, share / copies
+            position += 1
+        columns[3, p], columns[4, p] = mean / copies, top / copies
+        columns[5, p] = share / copies
     return high - low
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def write_rows(scores, queries, order, query, slope, curve, factor, out):
-    """Write the sums of places, times a factor, to their rows.
+    """Write the sums of positions, times a factor, to their rows.
 
-    Rows of equal score and grade share theirs.
-
-    So the order of such rows, which nothing decides, does not matter.
+    Rows of equal score and grade share theirs, so that their order does not matter.
     """
     start, stop = queries.ptr[query], queries.ptr[query + 1]
     share, k = factor * queries.query_weight[query], start
     while k < stop:
         row, end = order[k], k
-        weight, pull, bend = 0.0, 0.0, 0.0
+        weight, slope_sum, curve_sum = 0.0, 0.0, 0.0
         while (
             end < stop
             and scores[order[end]] == scores[row]
             and queries.grade[order[end]] == queries.grade[row]
         ):
             weight += queries.weight[order[end]]
-            pull += slope[end - start]
-            bend += curve[end - start]
+            slope_sum += slope[end - start]
+            curve_sum += curve[end - start]
             end += 1
         for j in range(k, end):
             part = share * (queries.weight[order[j]] / weight)
-            out[0, order[j]] = part * pull
-            out[1, order[j]] = part * bend
+            out[0, order[j]] = part * slope_sum
+            out[1, order[j]] = part * curve_sum
         k = end
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def sum_levels(scores, queries, ordered, loss, gaps, slope, curve):
-    """Write the sums of a query by place, computed from sums over its grades."""
+    """Write the sums of a query by position, computed from sums over its grades."""
     m = len(ordered)
     rows = Rows(np.empty(m), np.empty(m), np.empty(m), np.zeros(m, np.int64))
     for k in range(m):
@@ -259,15 +261,15 @@ def ranked_gradients(scores, queries, ranked, order, codes, first, last, out):
 
     Queries that are left to ``summed_gradients`` are put in order only.
 
-    ranked  Ranked, of pair_weights: gains of rows, discounts of places, the cutoff, and whether a
-            pair is also weighted by its difference of grades
+    ranked  Ranked, of pair_losses: gains of rows, discounts of positions, the cutoff, and whether
+            a pair is also weighted by its difference of grades
     codes   (loss, weights)
     """
     loss, weights = codes
     widest = 0
     for q in range(first, last):
         widest = max(widest, queries.ptr[q + 1] - queries.ptr[q])
-    places, slope, curve = np.empty((7, widest)), np.empty(widest), np.empty(widest)
+    columns, slope, curve = np.empty((7, widest)), np.empty(widest), np.empty(widest)
     prefix, prefix2 = np.empty(widest + 1), np.empty(widest + 1)
     for q in range(first, last):
         start, stop = queries.ptr[q], queries.ptr[q + 1]
@@ -275,20 +277,20 @@ def ranked_gradients(scores, queries, ranked, order, codes, first, last, out):
         sort_query(scores, queries, start, stop, order)
         slope[:m] = 0.0
         curve[:m] = 0.0
-        spread = fill_places(scores, queries, ranked, order, start, stop, places)
-        gain = places[1, :m]
+        spread = fill_positions(scores, queries, ranked, order, start, stop, columns)
+        gain = columns[1, :m]
         gaps = weights == GRADE_DIFFERENCE or ranked.magnitude
         if weights <= GRADE_DIFFERENCE and is_worth_it(m, spread, loss):
             continue
         fast = loss == LOGISTIC and weights == NDCG and not ranked.magnitude and spread < 1200.0
         if not fast:
-            prepare_places(weights, gain, prefix, prefix2)
+            prepare_positions(weights, gain, prefix, prefix2)
         total = 0.0
         for i in range(m):
-            if places[5, i] == 0.0:
-                break  # below the cutoff, and so are all later places
+            if columns[5, i] == 0.0:
+                break  # below the cutoff, and so are all later positions
             if fast:
-                total += _logistic_ndcg_row(i, m, places, slope, curve)
+                total += _logistic_ndcg_row(i, m, columns, slope, curve)
                 continue
             a = order[start + i]
             for j in range(i + 1, m):
@@ -296,11 +298,11 @@ def ranked_gradients(scores, queries, ranked, order, codes, first, last, out):
                 gap = queries.grade[a] - queries.grade[b]
                 if gap == 0.0:
                     continue
-                w = places[2, i] * places[2, j]
+                w = columns[2, i] * columns[2, j]
                 if gaps:
                     w *= abs(gap)
                 if weights == NDCG:
-                    w *= abs(gain[i] - gain[j]) * (places[4, i] - places[5, i] * places[3, j])
+                    w *= abs(gain[i] - gain[j]) * (columns[4, i] - columns[5, i] * columns[3, j])
                 elif weights >= AP:
                     w *= swap_change(weights, i, j, gain, prefix, prefix2)
                 sign = 1.0 if gap > 0 else -1.0
@@ -319,7 +321,10 @@ def ranked_gradients(scores, queries, ranked, order, codes, first, last, out):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def summed_gradients(scores, queries, order, loss, gaps, first, last, out):
-    """As ``ranked_gradients``, after it, of the queries for which sums over grades are faster."""
+    """As ``ranked_gradients``, after it, of the queries for which sums over grades are faster.
+
+    It is a kernel of its own so that weights by rank, which never need it, do not load it.
+    """
     for q in range(first, last):
         start, stop = queries.ptr[q], queries.ptr[q + 1]
         m, spread = stop - start, scores[order[start]] - scores[order[stop - 1]]
@@ -387,14 +392,14 @@ def _squared(rows, gaps, out):
     middle = 0.0  # any value is right; the mean keeps sums small
     for i in range(m):
         middle += (rows.score[i] - rows.grade[i]) / m
-    error, pull, mass, sums = np.empty(m), np.empty(m), np.zeros(m), np.zeros(m)
+    error, weighted_error, mass, sums = np.empty(m), np.empty(m), np.zeros(m), np.zeros(m)
     for i in range(m):
         error[i] = rows.score[i] - rows.grade[i] - middle
-        pull[i] = rows.weight[i] * error[i]
+        weighted_error[i] = rows.weight[i] * error[i]
     out[:] = 0.0
     for lower in (True, False):
         _gap_sums(rows.weight, rows, gaps, lower, mass)
-        _gap_sums(pull, rows, gaps, lower, sums)
+        _gap_sums(weighted_error, rows, gaps, lower, sums)
         for i in range(m):
             out[0, i] += 2.0 * rows.weight[i] * (sums[i] - error[i] * mass[i])
             out[1, i] += 2.0 * rows.weight[i] * mass[i]

@@ -6,6 +6,12 @@ right (wrong) pairs by that of its pairs as upper (lower), less that of its pair
 raised before. Queries with few levels keep that as a few numbers, those with many in Fenwick trees,
 O(log levels) a document.
 
+The weight of a pair is rising * falling * factor: ``rising`` belongs to the lower document,
+``falling`` to the upper one, the factor to their two levels. So the numbers of a query are sums
+over its raised documents. A document reads some of them and adds to some; which ones depends on its
+level alone. ``describe_documents`` writes these coefficients once a round, four numbers to a row of
+``quads``; then every feature runs through its documents with multiplications and additions only.
+
 levels, state  Levels and LevelState, of rankwright.feedback.pair_weights
 effects        Effects, of query_splitting
 block          Block, of query_splitting

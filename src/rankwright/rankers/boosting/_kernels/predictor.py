@@ -43,7 +43,7 @@ def _add_leaf(one, zero, points, value, parts):
     """Write the Shapley values of the slots of one leaf to ``parts``.
 
     one, zero, parts  (n_slots,) float64
-    points            (n_points, 2) float64: place in 0 .. 1 and weight
+    points            (n_points, 2) float64: nodes in 0 .. 1 and weights of the quadrature
     """
     parts[:] = 0.0
     for p in range(len(points)):
@@ -78,10 +78,10 @@ def add_shap_values(up, paths, first, last, values):
             for entry in range(paths.entry_ptr[leaf], paths.entry_ptr[leaf + 1]):
                 if up[row, paths.node[entry]] != paths.is_up[entry]:
                     one[paths.slot[entry]] = 0.0
-            plays = True  # unless neither a training row nor this row passes some slot
+            reachable = True  # unless neither a training row nor this row passes some slot
             for k in range(n):
-                plays &= one[k] != 0.0 or paths.zero[start + k] != 0.0
-            if plays:
+                reachable &= one[k] != 0.0 or paths.zero[start + k] != 0.0
+            if reachable:
                 n_points = (n + 1) // 2
                 zero, points = paths.zero[start:stop], paths.points[n_points, :n_points]
                 _add_leaf(one[:n], zero, points, paths.value[leaf], parts[:n])

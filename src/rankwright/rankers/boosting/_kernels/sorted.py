@@ -53,19 +53,19 @@ def _mark_pair(order, potential, start, other, length, marks):
     """
     above, above2 = 0.0, 0.0
     # Added to a sum where no cut may come: a branch there could not be predicted.
-    barred = np.zeros(2)
-    barred[0] = -np.inf
+    penalty = np.zeros(2)
+    penalty[0] = -np.inf
     for block in range(0, length, MARK):
         high, low, high2, low2 = -np.inf, -np.inf, -np.inf, -np.inf
         marks[0, block // MARK, 0], marks[1, block // MARK, 0] = above, above2
         for j in range(block, min(block + MARK, length)):
             entry = order[start + j]
-            bar = barred[np.uint32(entry) >> np.uint32(31)]
-            high, low = max(high, above + bar), max(low, bar - above)
+            minus = penalty[np.uint32(entry) >> np.uint32(31)]
+            high, low = max(high, above + minus), max(low, minus - above)
             above += potential[np.uint32(entry ^ (entry >> 31))]
             entry = order[other + j]
-            bar = barred[np.uint32(entry) >> np.uint32(31)]
-            high2, low2 = max(high2, above2 + bar), max(low2, bar - above2)
+            minus = penalty[np.uint32(entry) >> np.uint32(31)]
+            high2, low2 = max(high2, above2 + minus), max(low2, minus - above2)
             above2 += potential[np.uint32(entry ^ (entry >> 31))]
         marks[0, block // MARK, 1], marks[0, block // MARK, 2] = high, low
         marks[1, block // MARK, 1], marks[1, block // MARK, 2] = high2, low2
@@ -75,8 +75,8 @@ def _mark_pair(order, potential, start, other, length, marks):
 @njit(cache=True, nogil=True)
 def _mark_rest(order, potential, start, begin, end, above, marks):
     """Entries begin .. end (counted from ``start``) of one feature; begin may be inside a block."""
-    barred = np.zeros(2)
-    barred[0] = -np.inf
+    penalty = np.zeros(2)
+    penalty[0] = -np.inf
     at = begin
     while at < end:
         block = at // MARK
@@ -88,8 +88,8 @@ def _mark_rest(order, potential, start, begin, end, above, marks):
         stop = min((block + 1) * MARK, end)
         for j in range(at, stop):
             entry = order[start + j]
-            bar = barred[np.uint32(entry) >> np.uint32(31)]
-            high, low = max(high, above + bar), max(low, bar - above)
+            minus = penalty[np.uint32(entry) >> np.uint32(31)]
+            high, low = max(high, above + minus), max(low, minus - above)
             above += potential[np.uint32(entry ^ (entry >> 31))]
         marks[block, 1], marks[block, 2] = high, low
         at = stop

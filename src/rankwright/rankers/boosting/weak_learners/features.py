@@ -125,15 +125,15 @@ def real_default(
     point = np.array(start, dtype=np.float64)
     for _ in range(REAL_STEPS):
         moved = point[0] * h + point[1] * lacks
-        (Z, first, bend), (_, second, twist), (_, _, both) = (
+        (Z, slope_a, curve_a), (_, slope_b, curve_b), (_, _, curve_sum) = (
             pairs.curve(along, moved)(0.0) for along in directions
         )
         up, down = smoothing * np.exp(point[0]), smoothing * np.exp(-point[0])
-        slope = np.array([first + up - down, second])
-        cross = (both - bend - twist) / 2
-        bends = np.array([[bend + up + down, cross], [cross, twist]])
-        bends += 1e-14 * np.trace(bends) * np.eye(2)
-        step = -np.linalg.solve(bends, slope) if np.trace(bends) > 0 else np.zeros(2)
+        slope = np.array([slope_a + up - down, slope_b])
+        cross = (curve_sum - curve_a - curve_b) / 2  # (a + b)'' = a'' + 2 ab'' + b''
+        hessian = np.array([[curve_a + up + down, cross], [cross, curve_b]])
+        hessian += 1e-14 * np.trace(hessian) * np.eye(2)  # so that it is not singular
+        step = -np.linalg.solve(hessian, slope) if np.trace(hessian) > 0 else np.zeros(2)
         fall, size, present = -float(slope @ step), 1.0, Z + up + down
         while size > 1e-6 and value(point + size * step) > present - 1e-4 * size * fall:
             size /= 2
