@@ -11,14 +11,8 @@ from rankwright._typing import FloatArray, IntArray
 from rankwright.feedback.base import Feedback, Grades
 from rankwright.parallel import Team
 from rankwright.rankers import schema
-from rankwright.rankers.base import Ranker
 from rankwright.rankers.boosting.binning import MAX_BINS, Columns
-from rankwright.rankers.boosting.ensemble import (
-    THRESHOLDS,
-    Ensemble,
-    keep_thresholds,
-    round_scores,
-)
+from rankwright.rankers.boosting.ensemble import THRESHOLDS, ThresholdRanker, round_scores
 from rankwright.rankers.boosting.weak_learners.features import WeakRanking, edge_alpha
 from rankwright.rankers.boosting.weak_learners.splitting import (
     DEFAULTS,
@@ -28,12 +22,11 @@ from rankwright.rankers.boosting.weak_learners.splitting import (
 )
 from rankwright.rankers.early_stopping import EARLY_STOPPING, Validation
 from rankwright.rankers.schema import floats, integer, real
-from rankwright.scoring.base import Scorer
 
 Edge = tuple[float, int, int, int]  # edge, feature, cut, default
 
 
-class AdaBoostRanker(Ranker):
+class AdaBoostRanker(ThresholdRanker):
     r"""AdaBoost for ranking: order rows by the score of a relevant-or-not classifier.
 
     The authors of RankBoost propose it for comparison: with two grades, ranking can also be treated
@@ -83,7 +76,6 @@ class AdaBoostRanker(Ranker):
     array([3, 4, 1, 2])
     """
 
-    _multiplies: ClassVar = False
     _constraints: ClassVar = {
         "n_estimators": schema.at_least(1),
         "rel": schema.optional(schema.number()),
@@ -99,9 +91,7 @@ class AdaBoostRanker(Ranker):
         "validation_": floats("n_rounds_tried", optional=True),
         "best_iteration_": integer(low=0),
     }
-    _iterative: ClassVar = True
     _takes: ClassVar = (Grades,)
-    _abstains: ClassVar = True
 
     def __init__(
         self,
@@ -132,13 +122,9 @@ class AdaBoostRanker(Ranker):
                 abstain = self.absent == "abstain"
                 columns = Columns(X, rows.rows, rows.weight, self.max_bins, abstain)
                 rounds = self._boost(threshold_scan(columns, pool), rows, smoothing, validation)
-        self.validation_ = np.array(validation.curve) if validation else None
-        self.best_iteration_ = validation.n_kept(len(rounds)) if validation else len(rounds)
-        rounds = rounds[: self.best_iteration_]
         self.intercept_ = 0.0
-        for weak in rounds:
+        for weak in self._keep(rounds, validation):
             self.intercept_ += weak.alpha / 2 if weak.feature < 0 else -weak.alpha / 2
-        keep_thresholds(self, [weak for weak in rounds if weak.feature >= 0])
 
     def _boost(
         self, scan: Scan, rows: _RowWeights, smoothing: float, validation: Validation | None
@@ -169,12 +155,6 @@ class AdaBoostRanker(Ranker):
         if weak.feature < 0:
             return np.zeros(X.shape[0])
         return round_scores(weak, X, self.absent == "abstain")
-
-    def _may_drop_columns(self) -> bool:
-        return True
-
-    def _scorer(self) -> Scorer:
-        return Ensemble.of(self).scorer(len(self.alpha_))
 
 
 class _RowWeights:

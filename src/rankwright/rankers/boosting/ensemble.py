@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from rankwright._typing import FloatArray
 from rankwright.data.vocabulary import Hashes, hash_rows
 from rankwright.feedback.pair_weights import pointers
+from rankwright.rankers.base import Ranker
 from rankwright.rankers.boosting.grower import Tree
 from rankwright.rankers.boosting.weak_learners.estimators import EstimatorRanking, EstimatorSum
 from rankwright.rankers.boosting.weak_learners.features import WeakRanking
+from rankwright.rankers.early_stopping import Validation
 from rankwright.rankers.schema import floats, integers, numbers
 from rankwright.scoring.base import Scorer, columns_of
 from rankwright.scoring.linear import Additive, Slopes
@@ -311,11 +313,29 @@ def _nodes(trees: list[Tree]) -> dict[str, Any]:
     }
 
 
-def keep_thresholds(model: Any, rounds: list[WeakRanking]) -> None:
-    """Write the ``THRESHOLDS`` of these rounds to a model."""
-    arrays = Ensemble.from_rounds(1, False, rounds, False, False)
-    model.feature_, model.threshold_ = arrays.feature, arrays.threshold
-    model.default_, model.alpha_ = arrays.default, arrays.alpha
+class ThresholdRanker(Ranker):
+    """A sum of thresholds on single features, the learned attributes ``THRESHOLDS``."""
+
+    _multiplies: ClassVar = False
+    _iterative: ClassVar = True
+    _abstains: ClassVar = True
+
+    def _keep(self, rounds: list[WeakRanking], validation: Validation | None) -> list[WeakRanking]:
+        """Learn the rounds up to the best one, and return them; feature -1 orders nothing."""
+        self.validation_ = np.array(validation.curve) if validation else None
+        self.best_iteration_ = validation.n_kept(len(rounds)) if validation else len(rounds)
+        kept = rounds[: self.best_iteration_]
+        thresholds = [weak for weak in kept if weak.feature >= 0]
+        arrays = Ensemble.from_rounds(1, False, thresholds, False, False)
+        self.feature_, self.threshold_ = arrays.feature, arrays.threshold
+        self.default_, self.alpha_ = arrays.default, arrays.alpha
+        return kept
+
+    def _may_drop_columns(self) -> bool:
+        return True
+
+    def _scorer(self) -> Scorer:
+        return Ensemble.of(self).scorer(len(self.alpha_))
 
 
 def round_scores(weak: Any, X: Any, absent_abstains: bool = False) -> FloatArray:

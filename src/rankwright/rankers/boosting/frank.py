@@ -15,14 +15,8 @@ from rankwright.feedback.pair_weights import power_above
 from rankwright.feedback.pairs import Pairs
 from rankwright.parallel import Team
 from rankwright.rankers import schema
-from rankwright.rankers.base import Ranker
 from rankwright.rankers.boosting.binning import MAX_BINS, Columns
-from rankwright.rankers.boosting.ensemble import (
-    THRESHOLDS,
-    Ensemble,
-    keep_thresholds,
-    round_scores,
-)
+from rankwright.rankers.boosting.ensemble import THRESHOLDS, ThresholdRanker, round_scores
 from rankwright.rankers.boosting.weak_learners.features import WeakRanking, split_alpha
 from rankwright.rankers.boosting.weak_learners.splitting import (
     Directions,
@@ -31,12 +25,11 @@ from rankwright.rankers.boosting.weak_learners.splitting import (
 )
 from rankwright.rankers.early_stopping import EARLY_STOPPING, Validation
 from rankwright.rankers.schema import floats, integer
-from rankwright.scoring.base import Scorer
 
 HALVINGS = 30
 
 
-class FRank(Ranker):
+class FRank(ThresholdRanker):
     r"""A generalized additive model of threshold rankings under the fidelity loss.
 
     A pair (i above j) is in the right order with probability
@@ -99,7 +92,6 @@ class FRank(Ranker):
     True
     """
 
-    _multiplies: ClassVar = False
     _constraints: ClassVar = {
         "n_estimators": schema.at_least(1),
         "choice": schema.one_of("descent", "loss"),
@@ -115,11 +107,9 @@ class FRank(Ranker):
         "validation_": floats("n_rounds_tried", optional=True),
         "best_iteration_": integer(low=0),
     }
-    _iterative: ClassVar = True
     _takes: ClassVar = (Grades, Pairs)
     _sums: ClassVar = True
     _uses_confidence: ClassVar = True
-    _abstains: ClassVar = True
 
     def __init__(
         self,
@@ -157,11 +147,8 @@ class FRank(Ranker):
                     losses.append(loss.value)
                     if validation and validation.add(round_scores(weak, validation.X)):
                         break
-        kept = validation.n_kept(len(rounds)) if validation else len(rounds)
-        keep_thresholds(self, rounds[:kept])
-        self.losses_ = np.array(losses[: kept + 1], dtype=np.float64)
-        self.best_iteration_ = kept
-        self.validation_ = np.array(validation.curve) if validation else None
+        kept = self._keep(rounds, validation)
+        self.losses_ = np.array(losses[: len(kept) + 1], dtype=np.float64)
         if not rounds and feedback.total_weight > 0:
             warnings.warn(
                 "FRank: no threshold orders the training pairs better than chance (are all "
@@ -192,12 +179,6 @@ class FRank(Ranker):
         directions.record(scan, chosen, alpha)
         threshold = scan.threshold(chosen.feature, chosen.cut)
         return WeakRanking(chosen.feature, threshold, chosen.default, alpha)
-
-    def _may_drop_columns(self) -> bool:
-        return True
-
-    def _scorer(self) -> Scorer:
-        return Ensemble.of(self).scorer(len(self.alpha_))
 
 
 class FidelityLoss:
