@@ -27,7 +27,7 @@ from rankwright.rankers.boosting.grower import (
     Node,
     Split,
     Tree,
-    TreeRules,
+    TreeOptions,
     first_best,
     integer_units,
 )
@@ -150,8 +150,8 @@ def _boost(
     )
     blocks = engine.map_blocks(make_block, held, plan)
     scores = engine.map(first_scores, blocks)
-    rules = estimator._rules(rows.n_features)
-    grower = ShardGrower(engine, blocks, bins, monotone, rules, total, pool)
+    options = estimator._tree_options(rows.n_features)
+    grower = ShardGrower(engine, blocks, bins, monotone, options, total, pool)
     gradients: Any = None
 
     def grow(draw: tuple[Any, Any]) -> Tree:
@@ -196,12 +196,12 @@ class ShardGrower(Grower):
         blocks: ShardedValues,
         bins: QuantileBins,
         monotone: Any,
-        rules: TreeRules,
+        options: TreeOptions,
         total: Totals,
         pool: Team,
     ) -> None:
         super().__init__(
-            sums_of.no_rows(bins, monotone), np.zeros(0, np.int64), bins.name_split, rules, pool
+            sums_of.no_rows(bins, monotone), np.zeros(0, np.int64), bins.name_split, options, pool
         )
         self._engine, self._workers, self._all = engine, blocks, total
 
@@ -228,12 +228,12 @@ class ShardGrower(Grower):
 
     def _grow_from(self, tree: Tree, root: _Leaf) -> None:
         leaves = [root]
-        while len(leaves) < self.rules.max_leaf_nodes:
+        while len(leaves) < self.options.max_leaf_nodes:
             best = leaves[first_best([leaf.split.gain if leaf.split else 0.0 for leaf in leaves])]
             if best.split is None:
                 break
             if best.children is None:
-                self._expand(best, self.rules.max_leaf_nodes - len(leaves))
+                self._expand(best, self.options.max_leaf_nodes - len(leaves))
             leaves.remove(best)
             leaves += self._commit(tree, best)
         for leaf in leaves:

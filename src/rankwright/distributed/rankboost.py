@@ -46,7 +46,6 @@ from rankwright.rankers.boosting.ensemble import (
 from rankwright.rankers.boosting.rankboost import NO_EDGE
 from rankwright.rankers.boosting.training import (
     TrainingResult,
-    draw_features,
     run_rounds,
     smoothing_of,
 )
@@ -57,7 +56,6 @@ from rankwright.rankers.boosting.weak_learners.splitting import (
     BinnedScan,
     Bins,
     Cuts,
-    Directions,
     Gains,
     Weighted,
     binary_ranking,
@@ -335,15 +333,6 @@ class ShardScan(BinnedScan):
         return Cut(feature, cut, default)
 
 
-class ShardLearner(FeatureLearner):
-    """The weak rankings of a ``FeatureLearner`` by such a scan."""
-
-    def __init__(self, model: Any, scan: ShardScan, smoothing: float) -> None:
-        self._rate, self._draw = model.learning_rate, draw_features(model, scan.n_features)
-        self._scan, self._smoothing, self._default = scan, smoothing, model.default
-        self._directions = Directions(model.cumulative, model.default, scan.n_features)
-
-
 def _boost(model: Any, engine: Engine, rows: ShardedRows, validation: Any, facts: Facts) -> None:
     rounds: list[Any] = []
     z: list[float] = []
@@ -382,7 +371,7 @@ def _rounds(
     with Team(1) as pool:
         scan = ShardScan(edges, abstains, pool)
         return run_rounds(
-            model, pairs, ShardLearner(model, scan, smoothing_of(model, pairs)), validation
+            model, pairs, FeatureLearner(model, scan, smoothing_of(model, pairs)), validation
         )
 
 

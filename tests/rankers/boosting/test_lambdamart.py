@@ -21,7 +21,7 @@ from rankwright.parallel import Team
 from rankwright.rankers import checks
 from rankwright.rankers.boosting import grower
 from rankwright.rankers.boosting.binning import BinnedRows, QuantileBins
-from rankwright.rankers.boosting.grower import Grower, Shared, TreeRules
+from rankwright.rankers.boosting.grower import Grower, Shared, TreeOptions
 
 SMALL = {"n_estimators": 12, "max_leaf_nodes": 6, "min_samples_leaf": 5, "random_state": 0}
 
@@ -46,9 +46,9 @@ def scores_of(model: Any, data: Any) -> Any:
 # ---- one tree ----
 
 
-def plain_tree(X: Any, g: Any, h: Any, rules: TreeRules) -> tuple[Any, list[Any]]:
+def plain_tree(X: Any, g: Any, h: Any, options: TreeOptions) -> tuple[Any, list[Any]]:
     """Grow leaf by leaf, trying every split by adding up its rows; returns values and splits."""
-    ridge = rules.l2_regularization * h.sum() / len(g)
+    ridge = options.l2_regularization * h.sum() / len(g)
 
     def worth(rows: Any) -> float:
         return float(g[rows].sum() ** 2 / (h[rows].sum() + ridge))
@@ -61,7 +61,7 @@ def plain_tree(X: Any, g: Any, h: Any, rules: TreeRules) -> tuple[Any, list[Any]
             for threshold in [-np.inf, *((known[:-1] + known[1:]) / 2)]:
                 for default in (False, True):
                     up = np.where(np.isnan(x), default, x > threshold)
-                    if min(up.sum(), (~up).sum()) < rules.min_samples_leaf:
+                    if min(up.sum(), (~up).sum()) < options.min_samples_leaf:
                         continue
                     gain = worth(rows[up]) + worth(rows[~up]) - worth(rows)
                     if gain > found[0] * (1 + 1e-7):
@@ -70,7 +70,7 @@ def plain_tree(X: Any, g: Any, h: Any, rules: TreeRules) -> tuple[Any, list[Any]
 
     leaves = [(np.arange(len(g)), best(np.arange(len(g))))]
     gains = []
-    while len(leaves) < rules.max_leaf_nodes and max(split[0] for _, split in leaves) > 1e-9:
+    while len(leaves) < options.max_leaf_nodes and max(split[0] for _, split in leaves) > 1e-9:
         at = int(np.argmax([split[0] for _, split in leaves]))
         _, (gain, up, down) = leaves.pop(at)
         gains.append(gain)
@@ -87,15 +87,15 @@ def test_a_tree_is_that_of_a_plain_grower(seed: int) -> None:
     X = np.round(rng.normal(size=(120, 5)), 1)
     X[rng.random((120, 5)) < 0.15] = np.nan
     g, h = rng.normal(size=120) + np.nan_to_num(X[:, 0]) * (X[:, 1] > 0), rng.random(120) + 0.1
-    rules = TreeRules(8, 4, 1.0)
+    options = TreeOptions(8, 4, 1.0)
     count, rows = np.ones(120, np.int64), np.arange(120)
     with Team(1) as pool:
         bins = QuantileBins.learn(X, rows, count, 255, np.zeros(5, bool), pool)
         binned = bins.binned(X, rows, np.zeros(5), pool)
-        plain = Grower(binned, count, bins.name_split, rules, pool)
+        plain = Grower(binned, count, bins.name_split, options, pool)
         tree, scores = plain.grow(g, h), np.zeros(120)
         plain.add_values(1.0, scores)
-    values, gains = plain_tree(X, g, h, rules)
+    values, gains = plain_tree(X, g, h, options)
     np.testing.assert_allclose(scores, values, rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(
         sorted(node.gain for node in tree.nodes if node.feature >= 0), sorted(gains), rtol=1e-6

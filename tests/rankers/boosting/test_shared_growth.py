@@ -30,8 +30,8 @@ def growers(monkeypatch: Any) -> Callable[[Team], grower.Grower]:
     with Team(1) as pool:
         bins = QuantileBins.learn(X, rows, ones, 63, none, pool)
         binned = bins.binned(X, rows, np.zeros(N_FEATURES), pool)
-    rules = grower.TreeRules(max_leaf_nodes=12, min_samples_leaf=5, l2_regularization=1.0)
-    return lambda pool: grower.Grower(binned, ones, bins.name_split, rules, pool)
+    options = grower.TreeOptions(max_leaf_nodes=12, min_samples_leaf=5, l2_regularization=1.0)
+    return lambda pool: grower.Grower(binned, ones, bins.name_split, options, pool)
 
 
 def grown(one: grower.Grower, n_trees: int = 2) -> list[Any]:

@@ -189,7 +189,7 @@ class _Leaf:
 
 
 @dataclass(frozen=True)
-class TreeRules:
+class TreeOptions:
     """How trees are grown; ``interactions`` are the sets of features that may share a branch."""
 
     max_leaf_nodes: int
@@ -213,14 +213,14 @@ class Grower:
     """
 
     def __init__(
-        self, bins: BinnedRows, count: IntArray, name_split: Any, rules: TreeRules, pool: Team
+        self, bins: BinnedRows, count: IntArray, name_split: Any, options: TreeOptions, pool: Team
     ) -> None:
-        self.bins, self.rules, self._pool = bins, rules, pool
+        self.bins, self.options, self._pool = bins, options, pool
         self._count, self._name_split = count, name_split
         self.n_rows, self.n_features = bins.codes.shape[1], len(bins.n_bins)
         # A slot for each leaf that may be split. Memory is taken when a slot is first used.
-        n_splittable = int(count.sum()) // (2 * rules.min_samples_leaf) + 2
-        n_slots = min(rules.max_leaf_nodes, n_splittable) + 1
+        n_splittable = int(count.sum()) // (2 * options.min_samples_leaf) + 2
+        n_slots = min(options.max_leaf_nodes, n_splittable) + 1
         self._shared = Shared.of(bins, n_slots)
         self._rows, self._pairs = self._shared.rows, self._shared.pairs
         self._buffer = np.zeros(self.n_rows, np.int32)
@@ -257,7 +257,7 @@ class Grower:
     def _grow(self, tree: Tree, root: _Leaf) -> list[_Leaf]:
         leaves = [root]
         self._find(root, None, len(leaves))
-        while len(leaves) < self.rules.max_leaf_nodes:
+        while len(leaves) < self.options.max_leaf_nodes:
             best = leaves[first_best([leaf.split.gain if leaf.split else 0.0 for leaf in leaves])]
             if best.split is None:
                 break
@@ -319,11 +319,11 @@ class Grower:
         """What all splits of a tree obey, given the sums of all its rows."""
         n_counted, mass = total[1] & ((1 << bits) - 1), total[1] >> bits
         average = mass / max(n_counted, 1)
-        defaults = np.array(self.rules.defaults)
+        defaults = np.array(self.options.defaults)
         self._growth = Growth(
-            max(self.rules.l2_regularization * average, 1e-12 * mass, 1e-3),
+            max(self.options.l2_regularization * average, 1e-12 * mass, 1e-3),
             10.0 * average,
-            self.rules.min_samples_leaf,
+            self.options.min_samples_leaf,
             bits,
             defaults,
             bool(self.bins.monotone.any()),
@@ -340,7 +340,7 @@ class Grower:
         """Make a leaf an inner node, with its children at the end of the tree."""
         (down, up), n = children, len(tree.nodes)
         tree.nodes += children
-        if not split.lacks and self.rules.missing_unseen == "majority":
+        if not split.lacks and self.options.missing_unseen == "majority":
             split.up[255] = up.cover > down.cover
         node.feature, node.up, node.default = split.feature, split.up, int(split.up[255])
         node.threshold, node.categories = self._name_split(split.feature, split.cut, split.up)
@@ -384,7 +384,7 @@ class Grower:
         """The best splits of new leaves; the second has the histogram of both."""
         leaves = [first] if second is None else [first, second]
         can_split = [
-            self._may_split(leaf) and n_leaves < self.rules.max_leaf_nodes for leaf in leaves
+            self._may_split(leaf) and n_leaves < self.options.max_leaf_nodes for leaf in leaves
         ]
         if not any(can_split):
             for leaf in leaves:
@@ -439,10 +439,10 @@ class Grower:
 
     def _allowed(self, leaf: _Leaf) -> BoolArray:
         """The features that may split a leaf."""
-        if not self.rules.interactions:
+        if not self.options.interactions:
             return self._features
         allowed = np.zeros(self.n_features, bool)
-        for group in self.rules.interactions:
+        for group in self.options.interactions:
             if leaf.path <= group:
                 allowed[list(group)] = True
         return allowed & self._features

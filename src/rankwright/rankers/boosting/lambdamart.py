@@ -19,7 +19,7 @@ from rankwright.parallel import Team
 from rankwright.rankers import schema
 from rankwright.rankers.boosting.binning import QuantileBins
 from rankwright.rankers.boosting.ensemble import LEARNED, Ensemble
-from rankwright.rankers.boosting.grower import Grower, Tree, TreeRules
+from rankwright.rankers.boosting.grower import Grower, Tree, TreeOptions
 from rankwright.rankers.boosting.pair_losses import (
     LOSSES,
     WEIGHTING,
@@ -320,8 +320,8 @@ class LambdaMART(BoostedRanker):
         monotone = self._monotone(categorical)
         bins = QuantileBins.learn(X, losses.rows, losses.count, self.max_bins, categorical, pool)
         binned = bins.binned(X, losses.rows, monotone, pool)
-        rules = self._rules(X.shape[1])
-        grower = Grower(binned, losses.count, bins.name_split, rules, pool)
+        options = self._tree_options(X.shape[1])
+        grower = Grower(binned, losses.count, bins.name_split, options, pool)
         held_out = bins.encode(validation.X, None, pool) if validation else None
         n_known = len(known.alpha) if known else 0
         scores, start = np.zeros(len(losses.rows)), start[losses.rows]
@@ -406,8 +406,8 @@ class LambdaMART(BoostedRanker):
     def _fewest_values(self) -> int:  # the leaf without the zeros would be too small
         return self.min_samples_leaf
 
-    def _rules(self, n_features: int) -> TreeRules:
-        return TreeRules(
+    def _tree_options(self, n_features: int) -> TreeOptions:
+        return TreeOptions(
             self.max_leaf_nodes,
             self.min_samples_leaf,
             self.l2_regularization,

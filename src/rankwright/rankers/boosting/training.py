@@ -6,12 +6,10 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import count, repeat
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import check_random_state
 
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.queries import Queries
@@ -33,6 +31,7 @@ from rankwright.rankers.boosting.weak_learners.features import (
     FeatureLearner,
     WeakLearner,
     WeakRanking,
+    feature_scan,
 )
 from rankwright.rankers.boosting.weak_learners.splitting import DEFAULTS, Allowed, Directions, Scan
 from rankwright.rankers.early_stopping import Validation
@@ -239,26 +238,11 @@ def smoothing_of(model: Any, pairs: PairDistribution) -> float:
 def _learner(model: Any, X: Any, pairs: PairDistribution, pool: Team) -> WeakLearner:
     smoothing = smoothing_of(model, pairs)
     if not isinstance(model.estimator, str | TreeRanking):
-        rows = X[pairs.rows]
-        return EstimatorLearner(model.estimator, rows, model.learning_rate, smoothing)
+        return EstimatorLearner(model, X[pairs.rows], smoothing)
     columns = _columns(model, X, pairs)
-    options = {"default": model.default, "smoothing": smoothing}
-    options["draw"] = draw_features(model, X.shape[1])
     if isinstance(model.estimator, TreeRanking):
-        search = model.weighting is None
-        return TreeLearner(columns, pairs, pool, model.estimator, line_search=search, **options)
-    options |= {"criterion": model.criterion, "cumulative": model.cumulative}
-    options["rate"] = model.learning_rate
-    return FeatureLearner(columns, pairs, pool, values=model.estimator == "value", **options)
-
-
-def draw_features(model: Any, n_features: int) -> Iterator[Any]:
-    """The features that each round may use; None for all."""
-    if model.colsample == 1.0:
-        return repeat(None)
-    rng = np.random.default_rng(check_random_state(model.random_state).randint(2**31 - 1))
-    size = max(1, round(model.colsample * n_features))
-    return (np.isin(np.arange(n_features), rng.permutation(n_features)[:size]) for _ in count())
+        return TreeLearner(model, columns, pairs, pool, smoothing)
+    return FeatureLearner(model, feature_scan(model, columns, pairs, pool, smoothing), smoothing)
 
 
 def run_rounds(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self
 
@@ -15,8 +14,12 @@ from rankwright.feedback.pair_weights import PairDistribution
 from rankwright.parallel import Team
 from rankwright.rankers import schema
 from rankwright.rankers.boosting.binning import Columns
-from rankwright.rankers.boosting.grower import Grower, Tree, TreeRules
-from rankwright.rankers.boosting.weak_learners.features import WeakLearner, newton_alpha
+from rankwright.rankers.boosting.grower import Grower, Tree, TreeOptions
+from rankwright.rankers.boosting.weak_learners.features import (
+    WeakLearner,
+    draw_features,
+    newton_alpha,
+)
 from rankwright.rankers.boosting.weak_learners.splitting import DEFAULTS, BinnedScan
 from rankwright.scoring.base import Matrix, Scorer
 
@@ -131,9 +134,9 @@ class EstimatorSum(Scorer):
 class EstimatorLearner(WeakLearner):
     """A clone of the user's estimator each round, weighted by method 1."""
 
-    def __init__(self, estimator: Any, X: Any, rate: float, smoothing: float) -> None:
-        self._estimator, self._X = estimator, X
-        self._rate, self._smoothing = rate, smoothing
+    def __init__(self, model: Any, X: Any, smoothing: float) -> None:
+        self._estimator, self._X = model.estimator, X
+        self._rate, self._smoothing = model.learning_rate, smoothing
 
     def learn(self, pairs: PairDistribution) -> EstimatorRanking | None:
         fitted = clone(self._estimator).fit(self._X, pairs.potential / pairs.total)
@@ -166,35 +169,17 @@ class TreeLearner(WeakLearner):
     """A tree on the potentials, weighted by method 1 (or by the learning rate alone)."""
 
     def __init__(
-        self,
-        columns: Columns,
-        pairs: PairDistribution,
-        pool: Team,
-        ranking: TreeRanking,
-        *,
-        default: Any,
-        smoothing: float,
-        draw: Iterator[Any],
-        line_search: bool,
+        self, model: Any, columns: Columns, pairs: PairDistribution, pool: Team, smoothing: float
     ) -> None:
-        self._draw = draw
-        scan = BinnedScan(columns, pool)
-        rules = TreeRules(
-            ranking.max_leaf_nodes,
-            ranking.min_samples_leaf,
-            ranking.l2_regularization,
-            DEFAULTS[default],
-            "low",
-        )
+        trees, scan, none = model.estimator, BinnedScan(columns, pool), np.zeros(0)
+        self._rate, self._smoothing = trees.learning_rate, smoothing
+        self._line_search = model.weighting is None
+        self._draw = draw_features(model, columns.n_features)
+        limits = trees.max_leaf_nodes, trees.min_samples_leaf, trees.l2_regularization
+        options = TreeOptions(*limits, DEFAULTS[model.default], "low")
         count = np.rint(pairs.count).astype(np.int64)
-        none = np.zeros(0)
         self._grower = Grower(
-            scan.packed(), count, lambda f, cut, up: (scan.threshold(f, cut), none), rules, pool
-        )
-        self._rate, self._smoothing, self._line_search = (
-            ranking.learning_rate,
-            smoothing,
-            line_search,
+            scan.packed(), count, lambda f, cut, up: (scan.threshold(f, cut), none), options, pool
         )
 
     def learn(self, pairs: PairDistribution) -> Tree | None:

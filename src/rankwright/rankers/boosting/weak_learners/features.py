@@ -7,9 +7,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import count, repeat
 from typing import Any
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 from rankwright._typing import FloatArray
 from rankwright.feedback.pair_weights import Curve, PairDistribution
@@ -339,39 +341,44 @@ class WeakLearner(ABC):
         """One round: the weak ranking, or None where none has any edge over guessing."""
 
 
+def draw_features(model: Any, n_features: int) -> Iterator[Any]:
+    """The features that each round may use; None for all."""
+    if model.colsample == 1.0:
+        return repeat(None)
+    rng = np.random.default_rng(check_random_state(model.random_state).randint(2**31 - 1))
+    size = max(1, round(model.colsample * n_features))
+    return (np.isin(np.arange(n_features), rng.permutation(n_features)[:size]) for _ in count())
+
+
+def feature_scan(
+    model: Any, columns: Columns, pairs: PairDistribution, pool: Team, smoothing: float
+) -> Scan:
+    """The search for weak rankings that the parameters of a RankBoost ask for.
+
+    With ``estimator="value"`` a feature is a weak ranking as it is, otherwise its thresholds are.
+    For those the minimum of Z is known in closed form, so the criterion ``newton`` is ``z``.
+    """
+    if model.estimator == "value":
+        learned = model.default in ("learned", "real", 0, 1)
+        defaults = (0.0, 1.0) if learned else (float(model.default),)
+        newton, real = model.criterion == "newton", model.default == "real"
+        return ValueScan(columns, pool, newton, smoothing, defaults, real)
+    if model.criterion != "r":
+        return PerQueryScan(columns, pool, pairs)
+    return threshold_scan(columns, pool, pairs.parts)
+
+
 class FeatureLearner(WeakLearner):
     """One feature a round: WeakLearn.3 (criterion r), WeakLearn.2 (criterion z), their .cum forms.
 
-    With ``values`` a feature is a weak ranking as it is (criterion r or newton), otherwise its
-    thresholds are. For those the minimum of Z is known in closed form, so ``newton`` is ``z``.
+    ``model`` is a RankBoost, ``scan`` its :func:`feature_scan`.
     """
 
-    def __init__(
-        self,
-        columns: Columns,
-        pairs: PairDistribution,
-        pool: Team,
-        *,
-        values: bool,
-        criterion: str,
-        cumulative: Any,
-        default: Any,
-        smoothing: float,
-        rate: float,
-        draw: Iterator[Any],
-    ) -> None:
-        self._rate, self._draw, self._default = rate, draw, default
-        self._scan: Scan
-        if values:
-            given = (0.0, 1.0) if default in ("learned", "real", 0, 1) else (float(default),)
-            newton, real = criterion == "newton", default == "real"
-            self._scan = ValueScan(columns, pool, newton, smoothing, given, real)
-        elif criterion != "r":
-            self._scan = PerQueryScan(columns, pool, pairs)
-        else:
-            self._scan = threshold_scan(columns, pool, pairs.parts)
-        self._directions = Directions(cumulative, default, columns.n_features)
-        self._smoothing = smoothing
+    def __init__(self, model: Any, scan: Scan, smoothing: float) -> None:
+        self._rate: float = model.learning_rate
+        self._default, self._smoothing = model.default, smoothing
+        self._scan, self._draw = scan, draw_features(model, scan.n_features)
+        self._directions = Directions(model.cumulative, model.default, scan.n_features)
 
     def learn(self, pairs: PairDistribution) -> WeakRanking | None:
         scan = self._scan
