@@ -133,7 +133,7 @@ class Ensemble:
     node_cover: Any = None
     node_cat_ptr: Any = None
     node_categories: Any = None
-    estimators: Any = None  # of the user's own, see custom
+    estimators: Any = None  # custom ones, see weak_learners.estimators
 
     @classmethod
     def of(cls, model: Any) -> Self:

@@ -465,7 +465,7 @@ def integer_units(largest: tuple[float, float], n_rows: int, count: int) -> tupl
 
 
 def first_best(gains: Any) -> int:
-    """The first of the gains that are the largest but for rounding."""
+    """The first of the gains that are the largest up to rounding."""
     largest = max(gains)
     limit = largest - 1e-9 * abs(largest)
     return next(i for i, gain in enumerate(gains) if gain >= limit)

@@ -58,7 +58,8 @@ class PairWeights:
 
     As in LightGBM, the weight by a measure is divided by 0.01 plus the distance of the two scores,
     so that trees work on the pairs that are close; and if the slopes of all pairs of a query, both
-    ways, add up to S, they are multiplied by log2(1 + S) / S, so that long lists do not rule.
+    ways, add up to S, they are multiplied by log2(1 + S) / S, so that long lists do not
+    dominate.
 
     >>> PairWeights.parse("NDCG@30")
     PairWeights(name='NDCG', cutoff=30)
@@ -188,7 +189,7 @@ class PairGradients:
         self._out = np.zeros((2, len(self.rows)))
 
     def copy(self) -> PairGradients:
-        """The same with work arrays of its own."""
+        """A copy with separate work arrays, for another thread."""
         copied = copy(self)
         copied._order, copied._out = self._order.copy(), np.zeros_like(self._out)
         return copied

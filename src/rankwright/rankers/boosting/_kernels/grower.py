@@ -26,18 +26,19 @@ from rankwright.rankers.boosting._kernels.histogram import (
 # The words of a job: its number times 2**32 plus the next task, how many tasks are done, the rows
 # of the first leaf, the slots of the sums of both leaves, how many leaves there are, and how many
 # tasks copy rows. Those come first; each of the others scans a block of features. The first two
-# words change all the time and have cache lines of their own.
+# words change all the time; each has a cache line to itself, so that threads that only read the
+# others do not wait.
 TICKET, DONE, START, STOP, FIRST, SECOND, N_LEAVES, N_COPIES = 0, 8, 16, 17, 18, 19, 20, 21
 JOB_WORDS = 22
 COPIED = 2048  # rows that a task copies
 # Tickets without a task to take: WAITING, with the number of the job that is done, until the next
 # job, CLOSED between trees. WAITING must be written before a thread is asked to help: a ticket of 0
-# would offer the tasks of a job that nobody has opened, and a thread that finished one of them
+# would offer the tasks of a job that is not set up, and a thread that finished one of them
 # after the first job set DONE to 0 would leave DONE wrong for good.
 WAITING, CLOSED = 0xFFFFFFFF, -1
 SHARES = os.name == "posix" and not config.DISABLE_JIT  # whether threads may share a job
-# How often a thread looks for work before it gives way to other threads (about 0.1 ms), and before
-# it sleeps between two looks (about 1 ms more).
+# How often a thread looks for work before it yields its CPU (about 0.1 ms), and before it sleeps
+# between two looks (about 1 ms more).
 SPINS, YIELDS = 100_000, 2_000
 
 
@@ -140,11 +141,11 @@ else:
 def scan_leaves(bins, shared, growth, is_leader):
     """Histograms of one or two new leaves and their best splits, a block of features at a time.
 
-    The leader opens the job and returns when all tasks are done; other threads take
-    tasks of one job after the other, until the grower closes them. Whoever comes first takes a
-    task, so nobody waits for a thread that has not started. No block is scanned before all rows are
-    copied. The words of a job change only when every task of the last one is done and its ticket
-    has none left, so the task that a thread takes is one of the job whose words it reads.
+    The leader opens the job and returns when all tasks are done; other threads take tasks of one
+    job after the other, until the grower closes them. Tasks are not assigned to threads, so no
+    thread waits for one that has not started. No block is scanned before all rows are copied. The
+    words of a job change only when every task of the last one is done and its ticket has none left,
+    so the task that a thread takes is one of the job whose words it reads.
 
     bins    BinnedRows, of binning
     shared  Shared, of grower: its leaves and job are read, its sums and best are written. The
@@ -280,7 +281,7 @@ def find_split(at, feature, bins, leaves, leaf, growth, best, scratch):
         most = cut_gains(side, n, feature, bins, leaves, leaf, growth)
         if most <= best.gain[block, leaf] * (1.0 + 1e-9):
             continue
-        last = 0  # the first that is the largest but for rounding
+        last = 0  # the first that is the largest up to rounding
         while side[3, last] < most * (1.0 - 1e-9):
             last += 1
         best.gain[block, leaf], best.feature[block, leaf] = most, feature

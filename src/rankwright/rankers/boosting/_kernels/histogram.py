@@ -8,7 +8,7 @@ codes  (n_blocks, n_rows) uint32: four features to a word, a byte each; 255 wher
 sums   (n, 2) int64: per feature and bin. A feature has 256 bins, of which the last is that of
        missing values, or only those in use and that one: most of a million columns have few values
 
-The codes of a small leaf lie far apart: each would cost a cache line for every four features. So
+The codes of a small leaf are scattered: each would cost a cache line for every four features. So
 its rows are first copied side by side, from a second copy of the codes that is stored by row.
 """
 

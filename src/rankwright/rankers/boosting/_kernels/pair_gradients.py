@@ -323,7 +323,7 @@ def ranked_gradients(scores, queries, ranked, order, codes, first, last, out):
 def summed_gradients(scores, queries, order, loss, gaps, first, last, out):
     """As ``ranked_gradients``, after it, of the queries for which sums over grades are faster.
 
-    It is a kernel of its own so that weights by rank, which never need it, do not load it.
+    It is a separate kernel so that weights by rank, which never need it, do not load it.
     """
     for q in range(first, last):
         start, stop = queries.ptr[q], queries.ptr[q + 1]

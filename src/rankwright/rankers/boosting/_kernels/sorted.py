@@ -175,7 +175,7 @@ def scan_sorted(columns, potential, whole, first, last, tolerance, marks, gains)
                 )
                 _best_marked(order, potential, start, n, tolerance, marks[feature + i], state[i])
         for i in range(together):
-            # Without abstention the sum is known but for rounding: that must not decide anything.
+            # Without abstention the sum is known: rounding must not decide anything.
             present = state[i, 0] if columns.abstains[feature + i] else whole
             best = state[i, 1], int(state[i, 2]), state[i, 3], int(state[i, 4])
             write_gains(feature + i, best, present, gains)

@@ -38,7 +38,7 @@ def better_of(best, feature, gains, abstains, allowed, margin):
     present, defaults = gains[4], allowed.defaults
     for number in range(2):
         # Where both defaults gain the same, the paper's Figure 3 takes 1. (Without a row that lacks
-        # the feature the data say nothing of it, and it is 0.)
+        # the feature the data do not determine it, and it is 0.)
         default = 1 - number if abstains else number
         if not defaults[default]:
             continue
@@ -192,7 +192,7 @@ def scan_bins(parts, bins, whole, first, last, limits, sums, gains):
                 high, high_cut = above, cut
             if above < low - tolerance:
                 low, low_cut = above, cut
-        # Without abstention the sum is known but for rounding: that must not decide anything.
+        # Without abstention the sum is known: rounding must not decide anything.
         present = above + at[0] if bins.abstains[feature] else whole
         at[0] = present
         write_gains(feature, (high, high_cut, low, low_cut), present, gains)
@@ -230,7 +230,7 @@ def find_best(bins, allowed, margin, sums, present):
                 high, high_cut = above, cut
             if above < low - 0.1 * margin:
                 low, low_cut = above, cut
-        # Without abstention the sum is known but for rounding: that must not decide anything.
+        # Without abstention the sum is known: rounding must not decide anything.
         everything = 0.0
         if n_bins and bins.abstains[feature]:
             everything = above + sums[start + n_bins - 1]
@@ -321,7 +321,7 @@ def boost(bins, levels, state, scores, potential, options, so_far, rounds):
             return number
         step = edge_alpha(gain / total, options.smoothing)
         write_h(bins, feature, cut, default, h)
-        refresh = len(h) > 0  # true, but not a literal: that is a type of its own to numba
+        refresh = len(h) > 0  # true, but not a literal, which has another numba type
         move = Move(h, step, refresh, shift, 1.0)
         level_potentials(scores, move, levels, state, 0, len(levels.query_weight), out)
         total = state.query_sum.sum()

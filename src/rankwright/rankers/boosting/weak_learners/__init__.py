@@ -1,1 +1,1 @@
-"""Weak learners: thresholds and values of single features, trees, estimators of the user's own."""
+"""Weak learners: thresholds and values of single features, trees, custom estimators."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -148,9 +149,8 @@ class Directions:
     ``True``: a weak ranking may be chosen only if its cumulative weight stays positive, so that
     every feature counts upward. ``"signed"``: the first threshold of a feature that is chosen
     fixes the direction in which the feature counts; its weak rankings keep cumulative weights of
-    that sign. What "has a value at all" adds is a contribution of its own and not bound by the
-    direction. ``False``: no constraint.
-
+    that sign. What "has a value at all" adds is a separate contribution, without a direction.
+    ``False``: no constraint.
     """
 
     def __init__(self, cumulative: Any, default: Any, n_features: int) -> None:
@@ -316,29 +316,18 @@ class BinnedScan(Scan):
 
         return add_up
 
-    def _round(self, pairs: Weighted, part: int) -> None:
-        """Potentials as integers: their sums are the same in any order."""
-        from rankwright.rankers.boosting._kernels.splitting import round_rows
-
-        round_rows(pairs.potential, UNIT / pairs.bound, *self._parts[part], self._units)
-
-    def _sum(self, part: int, features: tuple[int, int]) -> None:
-        from rankwright.rankers.boosting._kernels.splitting import sum_bins
-
-        rows = self._parts[part]
-        sum_bins(self.bins.codes, self._units, *rows, *features, self._part_sums[part])
-
     def scan(self, pairs: Weighted, earlier: Cuts) -> FloatArray:
-        from rankwright.rankers.boosting._kernels.splitting import scan_bins
+        from rankwright.rankers.boosting._kernels.splitting import round_rows, scan_bins, sum_bins
 
         summed, self._summed = self._summed, False
-        if not summed:
-            self._pool.map(lambda part: self._round(pairs, part), range(len(self._parts)))
+        if not summed:  # potentials as integers: their sums are the same in any order
+            round_part = partial(round_rows, pairs.potential, UNIT / pairs.bound)
+            self._pool.map(lambda rows: round_part(*rows, self._units), self._parts)
 
         def block(features: tuple[int, int]) -> None:
             if not summed:
-                for part in range(len(self._parts)):
-                    self._sum(part, features)
+                for rows, sums in zip(self._parts, self._part_sums, strict=True):
+                    sum_bins(self.bins.codes, self._units, *rows, *features, sums)
             limits = 0.1 * self.margin * pairs.total, pairs.bound / UNIT
             scan_bins(
                 self._part_sums, self.bins, pairs.whole, *features, limits, self._sums, self.gains
