@@ -31,6 +31,7 @@ KINDS: dict[str, tuple[str, str | bytes, int, str, list[str]]] = {
     "broken JSON": ("a.jsonl", '{"qid": 1, "grade": 2, "a": 1}\n{"qid"\n', 2, "JSON", ["info"]),
     "a field missing": ("a.jsonl", '{"grade": 2, "a": 1}\n{"grade": 2}\n', 2, '"a"', ["info"]),
     "NaN in JSON": ("a.jsonl", '{"grade": 2, "a": NaN}\n', 1, "NaN", ["info"]),
+    "no field in JSON": ("a.jsonl", "{}\n", 1, "without fields", ["info"]),
     "a list in JSON": ("a.jsonl", "[1, 2]\n", 1, "not a JSON object", ["train"]),
     "a short line in a run": ("a.run", "q1 Q0 d1 1 0.5 x\nq1 Q0 d2 2 x\n", 2, "5", RUN),
     "a score that is a word": ("a.run", "q1 Q0 d1 1 0.5 x\nq1 Q0 d2 2 high x\n", 2, "high", RUN),

@@ -17,7 +17,7 @@ def json_rows(text: Text) -> Iterator[tuple[int, dict[str, Any]]]:
     """The object of each line that is not blank, and the number of the line from 1.
 
     Refused with their line: a key that occurs twice, numbers beyond float64 and int64 (``1e400``),
-    NaN, half of a surrogate pair, and what is not a JSON object.
+    NaN, half of a surrogate pair, an empty object, and what is not a JSON object.
 
     >>> list(json_rows(Text("a.jsonl", b'{"a": 1}\\n\\n{"a": 2.5}')))
     [(1, {'a': 1}), (3, {'a': 2.5})]
@@ -41,8 +41,9 @@ def parse_row(text: Text, number: int, line: str) -> dict[str, Any]:
         text.refuse(number, 1, "nested too deeply", "write one flat object per line")
     except _NotAccepted as error:
         text.refuse(number, line.find(error.token) + 1, error.reason, error.fix)
-    if not isinstance(row, dict):
-        text.refuse(number, 1, "not a JSON object", 'write {"name": value, ...} on each line')
+    if not isinstance(row, dict) or not row:
+        reason = "an object without fields" if row == {} else "not a JSON object"
+        text.refuse(number, 1, reason, 'write {"name": value, ...} on each line')
     if "\\u" in line and _has_surrogate(row):
         at = line.find("\\u") + 1
         text.refuse(number, at, "half of a surrogate pair, which is no character", "remove it")
