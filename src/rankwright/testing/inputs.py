@@ -317,10 +317,16 @@ def _degenerate() -> dict[str, Problem]:
 
 
 def check_degenerate_data_give_finite_scores(ranker: Any) -> None:
+    """Finite scores; if all of them are equal, ``fit`` gives a DegenerateDataWarning."""
     for name, problem in _degenerate().items():
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", DegenerateDataWarning)
+            model = fitted(ranker, problem)
+        warned = any(issubclass(w.category, DegenerateDataWarning) for w in caught)
+        equal = len(problem.y) > 1 and np.ptp(model.decision_function(problem.X)) == 0
+        assert warned or not equal, f"{name}: equal scores without a warning"
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DegenerateDataWarning)
-            model = fitted(ranker, problem)
             for scores in (model.decision_function(problem.X), model.predict(problem.X)):
                 assert scores.shape == problem.y.shape, f"{name}: shape {scores.shape}"
                 assert np.isfinite(scores).all(), f"{name}: a score is not finite"
