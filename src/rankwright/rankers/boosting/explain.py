@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,18 +27,6 @@ VALUES_PER_BLOCK = 1 << 22
 
 class Explained(Ranker):
     """A sum of trees or of functions of single features, with Shapley values and explanations."""
-
-    @property
-    def _ensemble(self) -> Ensemble:
-        return Ensemble.of(self)
-
-    def _scorer(self) -> Scorer:
-        return self._ensemble.scorer(len(self.alpha_))
-
-    def staged_decision_function(self, X: Any) -> Iterator[FloatArray]:
-        """Yield the scores after each round."""
-        check_is_fitted(self)
-        return self._ensemble.staged(self._validated(X, reset=False))
 
     def shap_values(self, X: Any) -> FloatArray:
         """Compute Shapley values: how much each feature moves a score from the expected value.
@@ -85,7 +72,7 @@ class Explained(Ranker):
         check_is_fitted(self)
         at_least(1).check(type(self).__name__, "n_estimators", n_estimators)
         X = self._validated(X, reset=False)
-        scores: FloatArray = self._ensemble.scorer(n_estimators).decision_function(X)
+        scores: FloatArray = Ensemble.of(self).scorer(n_estimators).decision_function(X)
         return scores
 
     def explain(self, x1: Any, x0: Any, n: int | None = None) -> Explanation:
@@ -113,7 +100,7 @@ class Explained(Ranker):
             ]
             parts.sort(key=lambda part: -abs(part.amount))
         else:
-            parts = self._ensemble.contributions(rows, names)
+            parts = Ensemble.of(self).contributions(rows, names)
         scores = scorer.decision_function(rows)
         return Explanation(float(scores[0] - scores[1]), tuple(parts[:n]))
 

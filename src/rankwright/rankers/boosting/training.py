@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
 
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.queries import Queries
@@ -35,6 +36,7 @@ from rankwright.rankers.boosting.weak_learners.features import (
 )
 from rankwright.rankers.boosting.weak_learners.splitting import DEFAULTS, Allowed, Directions, Scan
 from rankwright.rankers.early_stopping import Validation
+from rankwright.scoring.base import Scorer
 
 
 class BoostOptions(NamedTuple):
@@ -342,6 +344,18 @@ class BoostedRanker(Explained):
             )
         finally:
             del self._initial
+
+    @property
+    def _ensemble(self) -> Ensemble:
+        return Ensemble.of(self)
+
+    def _scorer(self) -> Scorer:
+        return self._ensemble.scorer(len(self.alpha_))
+
+    def staged_decision_function(self, X: Any) -> Iterator[FloatArray]:
+        """Yield the scores after each round."""
+        check_is_fitted(self)
+        return self._ensemble.staged(self._validated(X, reset=False))
 
     def _start(self, n_items: int, validation: Validation | None) -> FloatArray:
         """The scores to start from; those of the validation rows go to ``validation``."""
