@@ -296,9 +296,24 @@ def test_a_wide_sparse_matrix_with_a_column_far_from_zero_is_made_dense_with_a_w
     ranker = RankNet(max_iter=3, random_state=0)
     dense = clone(ranker).fit(csr_array(X), y, qid=qid)
     monkeypatch.setattr(ranknet, "MANY_COLUMNS", 10)
-    with pytest.warns(DegenerateDataWarning, match="the mean 1e\\+08 of column 0"):
+    with pytest.warns(DegenerateDataWarning, match="the mean 1e\\+08 of a column"):
         wide = clone(ranker).fit(csr_array(X), y, qid=qid)
     np.testing.assert_array_equal(wide.weights_, dense.weights_)
+
+
+def test_a_sparse_column_that_is_constant_but_for_rows_of_weight_zero_stays_sparse(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    X, y, qid = wide_problem()
+    weight = np.random.default_rng(2).random(120)
+    weight[::5] = 0.0
+    X[:, 3] = np.where(weight > 0, 7.3, 0.0)
+    ranker = RankNet(max_iter=3, random_state=0)
+    dense = clone(ranker).fit(csr_array(X), y, qid=qid, sample_weight=weight)
+    monkeypatch.setattr(ranknet, "MANY_COLUMNS", 10)
+    monkeypatch.setattr(ranknet, "dense", None)
+    sparse = clone(ranker).fit(csr_array(X), y, qid=qid, sample_weight=weight)
+    np.testing.assert_allclose(sparse.weights_, dense.weights_, rtol=1e-8, atol=1e-10)
 
 
 def test_many_pairs_weighted_by_ndcg_are_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -382,11 +382,11 @@ class _Standardization(NamedTuple):
         center = mean / scale
         if (np.abs(center) <= FAR_FROM_ZERO).all():
             return cls(mean, scale, center)
-        column = int(np.argmax(np.abs(center)))
+        farthest = mean[np.argmax(np.abs(center))]
         warnings.warn(
             f"RankNet makes sparse rows of {X.shape[1]:,} columns dense, batch by batch: the mean "
-            f"{mean[column]:.3g} of column {column} is more than {FAR_FROM_ZERO:g} times its "
-            "deviation, and digits would be lost without that. Subtract the mean from the column.",
+            f"{farthest:.3g} of a column is more than {FAR_FROM_ZERO:g} times its deviation, and "
+            "digits would be lost without that. Subtract the mean from the column.",
             DegenerateDataWarning,
             stacklevel=5,
         )
@@ -413,7 +413,8 @@ def _sparse_deviation(X: Any, share: FloatArray, mean: FloatArray) -> FloatArray
     X.sum_duplicates()
     n_columns, by_value = X.shape[1], np.repeat(share, np.diff(X.indptr))
     square = np.bincount(X.indices, by_value * np.square(X.data - mean[X.indices]), n_columns)
-    is_full = np.bincount(X.indices, minlength=n_columns) == X.shape[0]
+    # Shares that should add up to 1 do so up to rounding, which a square root would magnify.
+    is_full = np.bincount(X.indices, by_value > 0, n_columns) == np.count_nonzero(share)
     zeros = np.where(is_full, 0.0, 1.0 - np.bincount(X.indices, by_value, n_columns))
     return _positive(np.sqrt(square + np.maximum(zeros, 0.0) * np.square(mean)), mean)
 
