@@ -225,8 +225,9 @@ def scan_block(bins, shared, growth, block, scratch):
             if leaves.can_split[leaf] and leaves.allowed[leaf, feature]:
                 at = sums[shared.starts[feature] : shared.starts[feature + 1]]
                 if len(at) < 256 and not (bins.categorical[feature] or growth.bounded):
-                    # Most of many features are worse than one of another block, by more than
-                    # rounding: they need no closer look. Any value that a thread reads will do.
+                    # Most of many features are worse than one of another block: they need no closer
+                    # look. Gains that `first_best` calls equal are kept, so that the result does
+                    # not depend on which block another thread has finished.
                     least = max(best.gain[block, leaf], best.leader[leaf] * (1.0 - 1e-6))
                     if narrow_gain(at, leaves.total[leaf], growth) <= least:
                         continue
@@ -237,7 +238,7 @@ def scan_block(bins, shared, growth, block, scratch):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def narrow_gain(at, total, growth):
-    """The largest gain of a cut, up to rounding; infinite if values are missing."""
+    """The largest gain of a cut, in the bits of ``free_gains``; infinite if values are missing."""
     if at[len(at) - 1, 1] != 0:
         return np.inf
     mask, largest, first, second = (np.int64(1) << growth.bits) - 1, 0.0, 0, 0
@@ -247,9 +248,10 @@ def narrow_gain(at, total, growth):
         first += at[code, 0]
         second += at[code, 1]
         if growth.min_samples <= second & mask <= n_rows - growth.min_samples:
-            up, above = float(first), float(second >> growth.bits)
-            down, below = gradient - up, mass - above
-            gain = up * up / (above + growth.ridge) + down * down / (below + growth.ridge) - start
+            up, hessian = float(first), float(second >> growth.bits)
+            down, above = gradient - up, hessian + growth.ridge
+            below = (mass - hessian) + growth.ridge
+            gain = (up * up * below + down * down * above) / (above * below) - start
             largest = max(largest, gain)
     return largest
 
