@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rankwright.data import ImpressionLog, log_from_frame, read_log
+from rankwright.data import ImpressionLog, log_from_frame, read_log, read_log_features
 from rankwright.data.io.logs import impressions as logs
 from rankwright.exceptions import DataError, FileFormatError, ParameterError
 
@@ -112,6 +112,21 @@ def test_the_export_of_the_service(tmp_path: Path) -> None:
     path.write_text('{"kind": "event", "event": 1}')
     with pytest.raises(DataError, match="lacks the field 'items'"):
         read_log(path)
+
+
+def test_a_column_of_no_role_is_refused_by_every_reader_of_logs(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("query,item,clicks,price\nq,a,1,9.5\n")
+    frame = {"query": ["q"], "item": ["a"], "clicks": [1], "price": [9.5]}
+    for call in (
+        lambda: read_log(path, cost="price"),
+        lambda: read_log_features(path, cost="price"),
+        lambda: log_from_frame(frame, cost="price"),
+    ):
+        with pytest.raises(
+            ParameterError, match="cost='price': a log has no cost; use one of session"
+        ):
+            call()
 
 
 def test_words_and_dates_are_understood() -> None:

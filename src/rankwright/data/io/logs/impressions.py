@@ -74,9 +74,7 @@ def read_log(
     ImpressionLog(2 rows, 1 sessions, 1 queries, 2 items, 1 clicks)
     """
     name = os.fspath(path)
-    for role in columns:
-        if role not in LOG_COLUMNS:
-            raise ParameterError(f"read_log({role}=...): use one of {', '.join(LOG_COLUMNS)}.")
+    _check_roles(columns)
     parquet, duckdb = is_parquet(path), find_spec("duckdb") is not None
     if duckdb and (parquet or (os.path.getsize(path) > _LARGE and not _is_json(name))):
         try:
@@ -205,6 +203,7 @@ def find_columns(names: Iterable[str], columns: Mapping[str, str], where: str) -
     {'query': 'Query', 'item': 'doc_id', 'clicks': 'clicked'}
     """
     names = list(names)
+    _check_roles(columns)
     for column in columns.values():
         if column not in names:
             raise DataError(f"{where}: no column {column!r} among {', '.join(names)}.")
@@ -215,6 +214,13 @@ def find_columns(names: Iterable[str], columns: Mapping[str, str], where: str) -
             f"{missing[0]}, or name it in Python: read_log(path, {missing[0]}='NAME')."
         )
     return by_role
+
+
+def _check_roles(columns: Mapping[str, str]) -> None:
+    for role, column in columns.items():
+        if role not in LOG_COLUMNS:
+            known = ", ".join(LOG_COLUMNS)
+            raise ParameterError(f"{role}={column!r}: a log has no {role}; use one of {known}.")
 
 
 def is_log(names: Iterable[str]) -> bool:
