@@ -244,30 +244,30 @@ class _Values(NamedTuple):
     weights: FloatArray
 
 
-def _values(terms: _Reranked, method: str) -> _Values:
+def _values(lists: _Reranked, method: str) -> _Values:
     if method not in METHODS:
         raise ParameterError(f"method is {method!r}; use one of {', '.join(METHODS)}.")
-    return METHODS[method](terms)
+    return METHODS[method](lists)
 
 
-def _pbm(terms: _Reranked) -> _Values:
-    old = terms.log.position - 1
-    relevance = (terms.log.clicked - terms.offset[old]) / terms.slope[old]
-    slope, offset = terms.worth(terms.position)
-    weights = (slope / terms.slope[old])[terms.log.clicked]
-    return _Values(terms.sums(slope * relevance + offset), weights)
+def _pbm(lists: _Reranked) -> _Values:
+    old = lists.log.position - 1
+    relevance = (lists.log.clicked - lists.offset[old]) / lists.slope[old]
+    slope, offset = lists.worth(lists.position)
+    weights = (slope / lists.slope[old])[lists.log.clicked]
+    return _Values(lists.sums(slope * relevance + offset), weights)
 
 
-def _doubly_robust(terms: _Reranked) -> _Values:
+def _doubly_robust(lists: _Reranked) -> _Values:
     """The mean of a model of relevance, corrected by the clicks it did not expect.
 
     A click is divided by the mean propensity of all positions at which the item was shown
     (Oosterhuis 2023), not by that of its own position.
     """
-    log, chance = terms.log, terms.slope[terms.log.position - 1]
+    log, chance = lists.log, lists.slope[lists.log.position - 1]
     document, first = log.documents
     mean = np.bincount(document, chance, len(first)) / np.bincount(document)
-    earned = log.clicked - terms.offset[log.position - 1]
+    earned = log.clicked - lists.offset[log.position - 1]
     half = (np.random.default_rng(0).permutation(log.n_sessions) % 2)[log.session]
     model = np.zeros(len(log))
     for part in (0, 1):  # the model that a session is corrected by comes from the other half
@@ -276,21 +276,21 @@ def _doubly_robust(terms: _Reranked) -> _Values:
         clicks = np.bincount(document[other], earned[other], len(first))
         rate = clicks.sum() / max(looks.sum(), 1e-9)
         model[~other] = np.clip((clicks + rate) / (looks + 1.0), 0.0, 1.0)[document[~other]]
-    slope, offset = terms.worth(terms.position)
+    slope, offset = lists.worth(lists.position)
     correction = (earned - chance * model) / mean[document]
     weights = (slope / mean[document])[log.clicked]
-    return _Values(terms.sums(slope * (model + correction) + offset), weights)
+    return _Values(lists.sums(slope * (model + correction) + offset), weights)
 
 
-def _item_position(terms: _Reranked) -> _Values:
-    log, n = terms.log, terms.log.n_positions + 1
+def _item_position(lists: _Reranked) -> _Values:
+    log, n = lists.log, lists.log.n_positions + 1
     document, first = log.documents
     key = document * n + log.position
     shown = np.bincount(key, minlength=len(first) * n)
-    never = float(np.mean(shown[document * n + terms.position] == 0))
+    never = float(np.mean(shown[document * n + lists.position] == 0))
     _warn_of_support(never, "items at the positions", "item_position")
-    weight = np.bincount(document)[document] / shown[key] * (terms.position == log.position)
-    return _Values(terms.sums(_centered(terms.rewards(), weight, document)), weight)
+    weight = np.bincount(document)[document] / shown[key] * (lists.position == log.position)
+    return _Values(lists.sums(_centered(lists.rewards(), weight, document)), weight)
 
 
 def _centered(reward: FloatArray, weight: FloatArray, group: IntArray) -> FloatArray:
@@ -317,39 +317,39 @@ def _list_keys(log: ImpressionLog, position: IntArray) -> Any:
         return total + log.query[log.starts[:-1]].astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
 
 
-def _list_weights(terms: _Reranked) -> FloatArray:
+def _list_weights(lists: _Reranked) -> FloatArray:
     """One over the share of the query's sessions with this list, where it is the ranker's."""
-    log = terms.log
+    log = lists.log
     query = log.query[log.starts[:-1]]
-    old, new = _list_keys(log, log.position), _list_keys(log, terms.position)
+    old, new = _list_keys(log, log.position), _list_keys(log, lists.position)
     _, number, count = np.unique(old, return_inverse=True, return_counts=True)
     sessions = np.bincount(query, minlength=len(log.queries))
     _warn_of_support(float(np.mean(~np.isin(new, old))), "lists", "ips")
     return np.where(old == new, sessions[query] / count[number], 0.0)
 
 
-def _ips(terms: _Reranked) -> _Values:
-    weight, log = _list_weights(terms), terms.log
-    rewards = terms.sums(terms.rewards())
+def _ips(lists: _Reranked) -> _Values:
+    weight, log = _list_weights(lists), lists.log
+    rewards = lists.sums(lists.rewards())
     return _Values(_centered(rewards, weight, log.query[log.starts[:-1]]), weight)
 
 
-def _snips(terms: _Reranked) -> _Values:
+def _snips(lists: _Reranked) -> _Values:
     """Values whose mean is the weighted mean, and whose spread is that of the delta method."""
-    weight = _list_weights(terms)
-    return _Values(normalized_terms(terms.sums(terms.rewards()), weight, "snips"), weight)
+    weight = _list_weights(lists)
+    return _Values(normalized_terms(lists.sums(lists.rewards()), weight, "snips"), weight)
 
 
-def _pseudo_inverse(terms: _Reranked) -> _Values:
-    log = terms.log
-    rewards, values = terms.sums(terms.rewards()), np.zeros(log.n_sessions)
+def _pseudo_inverse(lists: _Reranked) -> _Values:
+    log = lists.log
+    rewards, values = lists.sums(lists.rewards()), np.zeros(log.n_sessions)
     query = log.query[log.starts[:-1]]
     order = np.argsort(query, kind="stable")
     missing = 0
     for sessions in np.split(order, np.flatnonzero(np.diff(query[order])) + 1):
         rows = np.concatenate([np.arange(log.starts[s], log.starts[s + 1]) for s in sessions])
         number = np.repeat(np.arange(len(sessions)), np.diff(log.starts)[sessions])
-        old, new = _slots(log, terms.position, rows, number, len(sessions))
+        old, new = _slots(log, lists.position, rows, number, len(sessions))
         mean = old.T @ old / len(sessions)
         inverse = np.linalg.pinv(mean, rcond=1e-8, hermitian=True)
         # The effect of each slot, by least squares.
