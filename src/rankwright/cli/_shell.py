@@ -25,7 +25,9 @@ from rankwright.data.io.files import check_outputs, naming, write_lines
 from rankwright.data.io.pipes import STDIN, name_pipes
 from rankwright.exceptions import ParameterError
 
-common_inputs: list[str | None] = []  # the files of --config and --key-file; the run sets it
+# The run sets both: parameters of the library -> options of its verb; --config and --key-file.
+option_names: dict[str, str] = {}
+common_inputs: list[str | None] = []
 
 # Control characters but tab and newline, and those that turn the direction of text around.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
@@ -306,10 +308,6 @@ class EventOptions:
         given = reading.parameters(weight=self.weight, time=self.time)
         how: dict[str, Any] = {"events": self.events, "at_least": self.at_least}
         return rw.read_feedback(path, duplicates=duplicates, **how, **given)
-
-
-# Parameters of the library -> options of the verb that runs, which sets this.
-option_names: dict[str, str] = {}
 
 
 def in_options(text: str, **names: str) -> str:

@@ -19,6 +19,7 @@ from typing import Any, cast
 from cyclopts import App, CycloptsError, Parameter
 
 from rankwright import __version__
+from rankwright.cli import EXIT_FILE, EXIT_INTERRUPTED
 from rankwright.cli import _shell as sh
 from rankwright.data.io.files import naming
 from rankwright.data.io.pipes import STDIN, PipeCopies
@@ -31,7 +32,7 @@ from rankwright.exceptions import (
 )
 
 # Scripts rely on the exit codes: see `rankwright --help`.
-EXIT_USAGE, EXIT_FILE, EXIT_BUG, EXIT_INTERRUPTED = 2, 5, 70, 130
+EXIT_USAGE, EXIT_BUG = 2, 70
 EXIT_CODES: dict[type[Exception], int] = {  # the first that fits
     ModelFileError: 4,
     OSError: EXIT_FILE,
@@ -110,7 +111,6 @@ def main() -> None:
     _prepare_streams()
     try:
         words, ours = take_options(sys.argv[1:])
-        sh.common_inputs[:] = [ours.config, ours.key_file]
         _run(words, ours)
         with naming("standard output"):
             sys.stdout.flush()
@@ -168,6 +168,7 @@ def _show_warning(shown: set[str], message: Any, category: Any, *where: Any, **m
 
 def _run(words: list[str], ours: Namespace) -> None:
     sh.option_names.clear()
+    sh.common_inputs[:] = [ours.config, ours.key_file]
     if sys.stdout.isatty() and words and not {"-h", "--help", "--version"} & {*words}:
         sys.stdout = cast(Any, Terminal(sys.stdout))
     words = [STDIN if word == "-" else word for word in words]  # cyclopts takes - for an option

@@ -52,7 +52,7 @@ def recommend(
         new: A rating of a new user: --new ITEM=RATING, with events --new ITEM; may be repeated.
         n: The number of items for each user.
         explain: Print why each item is recommended.
-        evaluate: For events: measure the lists on the last item of each user, or the last tenth.
+        evaluate: For events: evaluate on the last item of each user, or the last tenth of the time.
         ranker: Train this ranker for each user; by default a blend of several methods.
         duplicates: Which rating to keep if a user rated an item twice.
         save: Save the recommender to this file.

@@ -91,7 +91,7 @@ def train(
         valid: Graded items to evaluate on, instead of a fifth of the queries.
         ranker: The name of a ranker, such as RankBoost, RankSVM, PRank; auto tries several.
         measures: NDCG@10, AP, P@5, ..., separated by commas. The first one selects the model.
-        checkpoint: A folder for fitted models, so that the same command resumes after a stop.
+        checkpoint: A folder of fitted models to resume from; removed when the model is written.
     """
     start = time.perf_counter()
     sources = (data, log, valid, table.group, clicks.item_features, clicks.judgments)
@@ -211,12 +211,14 @@ def tune(
 
     Args:
         ranker: The name of a ranker, such as RankBoost, RankSVM, RankNet.
-        grid: Values to try: --grid C=0.1,1,10, or a range, C=0.01..100; may be repeated.
+        grid: Values to try: --grid C=0.1,1,10, or a range, C=0.01..100; may be repeated. Some
+            rankers have a default grid.
         set: A fixed parameter: --set loss=hinge; may be repeated.
         valid: Graded items to evaluate on, instead of folds of the queries.
         cv: The number of folds of queries.
         measure: The measure that selects the best, such as NDCG@10 (default), AP, RR.
-        search: Try all combinations, or --trials of them, drawn at random or proposed by Optuna.
+        search: Try all combinations, or --trials of them, drawn at random or proposed by Optuna;
+            by default grid, and random with --trials.
         n_iter: The number of combinations that random and optuna try; by default 20.
         early_stopping: Stop after this many rounds without improvement on a fifth of the queries.
     """
