@@ -12,6 +12,7 @@ from scipy import integrate, sparse, stats
 import rankwright as rw
 from rankwright import BayesianPRank, PRank
 from rankwright.data.datasets.synthetic import make_ordinal
+from rankwright.rankers.online import bayesian
 from rankwright.rankers.online._kernels import bayesian as _kernels
 
 
@@ -71,7 +72,7 @@ def test_compressing_keeps_every_variance_and_a_positive_covariance() -> None:
     factors *= 0.9 / np.linalg.norm(factors, 2)
     variances = rng.uniform(1.0, 2.0, size=8)
     wanted = variances * (1 - (factors**2).sum(axis=0))
-    _kernels.compress(factors, variances, 2)
+    _kernels.compress(factors, variances, 2, False)
     np.testing.assert_allclose(variances * (1 - (factors**2).sum(axis=0)), wanted, rtol=1e-12)
     assert np.linalg.norm(factors, 2) <= 0.9 + 1e-12
     np.testing.assert_array_equal(factors[2:], 0.0)
@@ -222,3 +223,23 @@ def test_vote_shares_have_the_expected_grade_as_their_mean() -> None:
         np.testing.assert_allclose(
             shares @ model.classes_, model.predict_expected(sample.X), rtol=1e-9
         )
+
+
+def test_low_rank_on_wide_sparse_rows_learns_on_the_columns_that_occur(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(0)
+    X = sparse.random(200, 900, 0.01, "csr", rng=rng) + sparse.csr_array((200, 900))
+    y = rng.integers(0, 3, 200)
+    settings: Any = {"covariance": "low_rank", "n_directions": 3}
+    usual = BayesianPRank(**settings).fit(X, y)
+    monkeypatch.setattr(bayesian, "MANY_COLUMNS", 900)
+    wide = BayesianPRank(**settings).fit(X, y)
+    np.testing.assert_allclose(wide.mean_, usual.mean_, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(wide.variance_, usual.variance_, rtol=1e-8)
+    stream = BayesianPRank(**settings)
+    for start in range(0, 200, 23):
+        rows = slice(start, start + 23)
+        stream.partial_fit(X[rows], y[rows], classes=[0, 1, 2] if start == 0 else None)
+    for name in ("mean_", "variance_", "factors_", "n_factors_", "scale_"):
+        np.testing.assert_array_equal(getattr(stream, name), getattr(wide, name), name)

@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import sparse
 
-from rankwright import PRank, VotedPRank
+from rankwright import PRank, VotedPRank, parallel
+from rankwright.exceptions import MemoryLimitError
 
 
 def stream(n: int = 300, seed: int = 0) -> Any:
@@ -85,3 +87,12 @@ def test_predicting_while_learning_equals_predicting_before_each_row() -> None:
         slow.partial_fit(X[i : i + 1], y[i : i + 1])
     found = VotedPRank().partial_fit_predict(X, y, np.unique(y), expected=True)
     np.testing.assert_array_equal(found, wanted)
+
+
+def test_past_models_that_do_not_fit_in_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = sparse.csr_array(np.eye(1000, 50_000, 100) + np.eye(1000, 50_000, 900))
+    y = np.arange(1000) % 3
+    monkeypatch.setattr(parallel, "available_memory", lambda: 2.0**28)
+    with pytest.raises(MemoryLimitError, match=r"1,000 past models with 50,000 .* max_rules"):
+        VotedPRank().fit(X, y)
+    assert len(VotedPRank(max_rules=5).fit(X, y).rules_coef_) == 5

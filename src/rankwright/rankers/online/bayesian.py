@@ -8,8 +8,10 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from rankwright._typing import FloatArray
+from rankwright.data.vocabulary import read_only
 from rankwright.parallel import exclusive
 from rankwright.rankers import schema
+from rankwright.rankers.checks import MANY_COLUMNS
 from rankwright.rankers.kernels import dense
 from rankwright.rankers.online.base import (
     PASS_CONSTRAINTS,
@@ -174,13 +176,15 @@ class BayesianPRank(ThresholdRanker):
 
     def _pass(self, examples: Examples, predict: bool) -> tuple[Any, int, int]:
         own, passes = self.__dict__, kernels("bayesian")
+        if "factors_" in own and examples.X is None and len(self.coef_) >= MANY_COLUMNS:
+            return self._wide_pass(examples)
         predicted, scale = np.empty(len(examples.order), np.int64), np.array([self.scale_])
         count = np.array([own.get("n_factors_", 0)])
         if "covariance_" in own:
             learn, (mean, covariance) = passes.full_pass, self._writable("mean_", "covariance_")
         elif "factors_" in own:
             mean, *factors = self._writable("mean_", "variance_", "factors_")
-            learn, covariance = passes.low_rank_pass, (*factors, count)
+            learn, covariance = passes.low_rank_pass, (*factors, count, False)
         else:
             learn, (mean, covariance) = passes.diagonal_pass, self._writable("mean_", "variance_")
         mistakes, skipped = learn(
@@ -189,6 +193,37 @@ class BayesianPRank(ThresholdRanker):
         if "factors_" in own:
             self.n_factors_ = int(count[0])
         self.scale_ = float(scale[0])
+        self._take_mean()
+        return predicted, mistakes, skipped
+
+    def _wide_pass(self, examples: Examples) -> tuple[Any, int, int]:
+        """A low-rank pass over the columns that occur; same bits however a stream is split."""
+        mean, variance, factors = self._writable("mean_", "variance_", "factors_")
+        n_weights, count, scale = (
+            len(self.coef_),
+            np.array([self.n_factors_]),
+            np.array([self.scale_]),
+        )
+        known = np.flatnonzero(factors[: self.n_factors_, :n_weights].any(axis=0))
+        used = np.union1d(known, examples.indices)
+        indices = np.searchsorted(used, examples.indices).astype(examples.indices.dtype)
+        examples = examples._replace(indices=read_only(indices))
+        parameters = np.append(used, np.arange(n_weights, len(mean)))
+        predicted = np.empty(len(examples.order), np.int64)
+        part = (mean[parameters], variance[parameters], factors[:, parameters])
+        mistakes, skipped = kernels("bayesian").low_rank_pass(
+            tuple(examples),
+            part[0],
+            (*part[1:], count, True),
+            len(used),
+            scale,
+            float(self.prior),
+            predicted,
+        )
+        if self.scale_ == 0.0:
+            variance[:n_weights] = float(self.prior) * scale[0]
+        mean[parameters], variance[parameters], factors[:, parameters] = part
+        self.n_factors_, self.scale_ = int(count[0]), float(scale[0])
         self._take_mean()
         return predicted, mistakes, skipped
 

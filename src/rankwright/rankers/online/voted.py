@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from rankwright._typing import FloatArray, IntArray
+from rankwright.parallel import require_memory
 from rankwright.rankers import schema
 from rankwright.rankers.online.base import (
     PASS_CONSTRAINTS,
@@ -176,6 +177,7 @@ class VotedPRank(KernelStream, VotingRanker):
         """Learn from a block with the weights of features; mistakes and skipped examples."""
         model = self._writable("coef_", "thresholds_")
         thresholds, votes, counts = self._past(len(block.order))
+        self._require_memory(len(votes))
         coef = with_room(self.rules_coef_, len(votes))[: len(votes)]
         extra = int(self.count == "survived")
         mistakes, skipped = kernels("prank").voted_pass(
@@ -184,6 +186,16 @@ class VotedPRank(KernelStream, VotingRanker):
         self._keep(thresholds, votes, counts)
         self.rules_coef_ = coef[: len(self.rules_votes_)]
         return mistakes, skipped
+
+    def _require_memory(self, n_rules: int) -> None:
+        """Raise a MemoryLimitError unless the past models and their copy in a scorer fit."""
+        width, kept = len(self.coef_), len(self.rules_coef_)
+        require_memory(
+            8.0 * width * (2 * n_rules - kept),
+            f"VotedPRank: {n_rules:,} past models with {width:,} weights, and a copy to score,",
+            "Set max_rules, drop columns without values, X[:, np.unique(X.indices)], or use "
+            "PRank(average=True), which keeps one model.",
+        )
 
     def _block_pass(
         self, block: SupportBlock, grade: IntArray, predict: bool

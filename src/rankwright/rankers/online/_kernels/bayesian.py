@@ -188,7 +188,26 @@ def scaled_row(X, data, indices, indptr, row, roots, out):
 
 
 @njit(cache=True, nogil=True)
-def compress(factors, variances, rank):
+def row_product(indices, indptr, row, last, a, b):
+    """The inner product over the columns of a sparse row and the column ``last`` behind them."""
+    total = 0.0
+    if indices is not None:
+        for e in range(indptr[row], indptr[row + 1]):
+            total += a[indices[e]] * b[indices[e]]
+    return total + a[last] * b[last]
+
+
+@njit(cache=True, nogil=True)
+def ordered_product(a, b):
+    """The inner product summed from left to right: columns of zeros do not change its bits."""
+    total = 0.0
+    for f in range(a.shape[0]):
+        total += a[f] * b[f]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def compress(factors, variances, rank, ordered):
     """Keep the ``rank`` strongest directions; the rest goes into the variances (in place).
 
     The covariance is D (I - F'F) D with D the roots of ``variances`` and F ``factors``. What the
@@ -199,7 +218,10 @@ def compress(factors, variances, rank):
     gram = np.empty((n, n))
     for i in range(n):
         for j in range(i + 1):
-            gram[i, j] = inner_product(factors[i], factors[j])
+            if ordered:
+                gram[i, j] = ordered_product(factors[i], factors[j])
+            else:
+                gram[i, j] = inner_product(factors[i], factors[j])
             gram[j, i] = gram[i, j]
     vectors = np.linalg.eigh(gram)[1]
     kept = np.zeros((rank, size))
@@ -223,11 +245,12 @@ def compress(factors, variances, rank):
 def low_rank_pass(examples, mean, covariance, n_features, scale, prior, predicted):
     """The same with variances and a few directions about which more is known.
 
-    covariance  (variances, factors, count), all changed in place. ``factors`` has 2 rank + 1 rows,
-                of which the first count[0] are used; ``rank`` are kept when all are.
+    covariance  (variances, factors, count, ordered), the first three changed in place. ``factors``
+                has 2 rank + 1 rows, of which the first count[0] are used; ``rank`` are kept when
+                all are. ``ordered`` sums of sparse rows do not depend on columns of zeros.
     """
     X, data, indices, indptr, grade, order = examples
-    variances, factors, count = covariance
+    variances, factors, count, ordered = covariance
     rank = factors.shape[0] // 2
     size = mean.shape[0]
     n_thresholds = size - n_features
@@ -253,10 +276,16 @@ def low_rank_pass(examples, mean, covariance, n_features, scale, prior, predicte
             along[at] = -roots[at]
             gain[:] = along
             for j in range(count[0]):
-                back = inner_product(factors[j], along)
+                if ordered:
+                    back = row_product(indices, indptr, row, at, factors[j], along)
+                else:
+                    back = inner_product(factors[j], along)
                 for f in range(size):
                     gain[f] -= back * factors[j, f]
-            variance = max(inner_product(gain, along), 0.0)
+            if ordered:
+                variance = max(row_product(indices, indptr, row, at, gain, along), 0.0)
+            else:
+                variance = max(inner_product(gain, along), 0.0)
             if not math.isfinite(variance):
                 skipped += r == 0
                 break
@@ -270,6 +299,6 @@ def low_rank_pass(examples, mean, covariance, n_features, scale, prior, predicte
                 factors[count[0], f] = take * gain[f]
             count[0] += 1
             if count[0] == factors.shape[0]:
-                compress(factors, variances, rank)
+                compress(factors, variances, rank, ordered)
                 count[0] = rank
     return mistakes, skipped
