@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
@@ -22,6 +22,7 @@ from rankwright.scoring.base import (
 )
 
 FEW_STEPS = 32  # thresholds per feature, up to which comparing with each is quickest
+MANY_COLUMNS = 100_000  # of sparse rows, of which most are not worth a dense column
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,7 +260,11 @@ class Deviations(Scorer):
         self._check(len(self.coef), "coef is empty; it needs a value for each feature")
 
     def decision_function(self, X: Matrix) -> FloatArray:
-        return in_blocks(self._block, X, self.n_features) + self.intercept
+        used = np.flatnonzero(self.coef)
+        if isinstance(X, np.ndarray) or self.n_features < MANY_COLUMNS or not len(used):
+            return in_blocks(self._block, X, self.n_features) + self.intercept
+        narrow = replace(self, mean=self.mean[used], coef=self.coef[used])
+        return in_blocks(narrow._block, X[:, used], len(used)) + self.intercept
 
     def _block(self, X: Matrix) -> FloatArray:
         values = dense_rows(X, self.absent_abstains)

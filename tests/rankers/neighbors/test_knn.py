@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
+from scipy import sparse
+from sklearn.base import clone
 
 import rankwright as rw
+from rankwright.rankers import checks
+from rankwright.scoring import linear
 
 NAN = float("nan")
 
@@ -115,3 +120,34 @@ def test_counts_below_zero_are_refused() -> None:
     X, y, _ = ratings()
     with pytest.raises(rw.exceptions.ParameterError, match="feature_count"):
         rw.NearestNeighbor(shrinkage=1.0, feature_count=-np.ones(10)).fit(X, y)
+
+
+@pytest.mark.filterwarnings("ignore:.*columns hold a value")
+@pytest.mark.parametrize("absent", ["zero", "abstain"])
+@pytest.mark.parametrize(
+    "ranker",
+    [
+        rw.KNN(n_neighbors=3),
+        rw.KNN(n_neighbors=3, feature_mean=np.arange(2000) / 7),
+        rw.VSIM(),
+        rw.VSIM(over="rated", feature_norm=1.0 + np.arange(2000)),
+        rw.VSIM(unseen="zero", feature_mean=np.arange(2000) / 7),
+    ],
+)
+def test_empty_columns_of_a_wide_matrix_share_one(
+    ranker: Any, absent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(0)
+    X = sparse.csr_array(sparse.random(60, 2000, 0.004, rng=rng))
+    y, qid = rng.integers(0, 4, 60), np.arange(60) // 20
+    usual = clone(ranker).set_params(absent=absent).fit(X, y, qid=qid)
+    scores = usual.decision_function(X)
+    monkeypatch.setattr(checks, "MANY_COLUMNS", 2000)
+    monkeypatch.setattr(linear, "MANY_COLUMNS", 2000)
+    wide = clone(usual).fit(X, y, qid=qid)
+    for name in ("feature_", "default_", "rloss_", "coef_", "mean_"):
+        if hasattr(usual, name):
+            np.testing.assert_allclose(
+                getattr(wide, name), getattr(usual, name), rtol=1e-12, atol=1e-15, err_msg=name
+            )
+    np.testing.assert_allclose(wide.decision_function(X), scores, rtol=1e-10, atol=1e-12)

@@ -133,7 +133,11 @@ class NearestNeighbor(Ranker):
             default[columns] = mean
             count[columns] = grades.row_weight @ ~np.isnan(block)
             if total > 0:
-                column_losses(block, graded, mean, candidates, loss[columns], default[columns])
+                part_loss, part_default = np.empty((2, block.shape[1]))
+                column_losses(block, graded, mean, candidates, part_loss, part_default)
+                loss[columns] = part_loss
+                # Of empty columns, which share a block of one, it is the mean.
+                default[columns] = part_default if len(mean) == len(part_default) else mean
         return loss.clip(0.0, 1.0), default, count
 
     def _candidates(self, X: Any) -> FloatArray:

@@ -15,6 +15,7 @@ from rankwright.exceptions import ParameterError
 from rankwright.feedback.base import Feedback, Grades
 from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
+from rankwright.rankers.checks import used_columns
 from rankwright.rankers.preprocessing import RowTransformer
 from rankwright.scoring.base import Scorer
 from rankwright.scoring.linear import Deviations, WithDeviations, dense_rows
@@ -58,11 +59,19 @@ def per_feature(owner: Any, name: str, n_features: int, otherwise: FloatArray) -
     return array
 
 
-def column_blocks(X: Any, absent_abstains: bool) -> Iterator[tuple[slice, FloatArray]]:
-    """A matrix in dense blocks of columns: (columns, their values)."""
-    sparse = X.tocsc() if hasattr(X, "tocsc") else None
-    for start in range(0, X.shape[1], COLUMNS):
-        columns = slice(start, min(start + COLUMNS, X.shape[1]))
+def column_blocks(X: Any, absent_abstains: bool) -> Iterator[tuple[Any, FloatArray]]:
+    """A matrix in dense blocks of columns: (columns, their values).
+
+    The empty columns of a wide sparse matrix come first, with a block of one column for all.
+    """
+    sparse, used = X.tocsc() if hasattr(X, "tocsc") else None, used_columns(X)
+    if sparse is not None and used is not None:
+        empty = np.setdiff1d(np.arange(X.shape[1]), used, assume_unique=True)
+        yield empty, dense_rows(sparse[:, empty[:1]], absent_abstains)
+    n_columns = X.shape[1] if used is None else len(used)
+    for start in range(0, n_columns, COLUMNS):
+        columns: Any = slice(start, min(start + COLUMNS, n_columns))
+        columns = columns if used is None else used[columns]
         block = X[:, columns] if sparse is None else dense_rows(sparse[:, columns], absent_abstains)
         yield columns, np.ascontiguousarray(block)
 
