@@ -315,7 +315,7 @@ def in_options(text: str, **names: str) -> str:
 
     >>> in_options("give qid='search term', one_hot=['color'] or format=...",
     ...            qid="--qid", one_hot="--one-hot", format="--read-as")
-    "give --qid 'search term', --one-hot color or --read-as..."
+    "give --qid 'search term', --one-hot color or --read-as"
     """
     names = option_names | names
 
@@ -324,7 +324,7 @@ def in_options(text: str, **names: str) -> str:
             return f"{names[match[1]]} {shlex.quote(match[3])}"
         return names[match[1]] + (" " if re.match(r"[\w-]", match.string[match.end() :]) else "")
 
-    pattern = rf"\b({'|'.join(names)})=(?:True\b|\[?(['\"])(.*?)\2\]?)?"
+    pattern = rf"\b({'|'.join(names)})=(?:\.\.\.|True\b|\[?(['\"])(.*?)\2\]?)?"
     return re.sub(pattern, option, text) if names else text
 
 
