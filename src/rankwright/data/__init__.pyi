@@ -23,7 +23,6 @@ from .io.logs.impressions import log_from_frame as log_from_frame
 from .io.logs.impressions import read_log as read_log
 from .io.logs.preferences import Preferences as Preferences
 from .io.logs.preferences import read_preferences as read_preferences
-from .io.pipes import PipeCopies as PipeCopies
 from .io.ratings import read_ratings as read_ratings
 from .io.tables import items_from_frame as items_from_frame
 from .io.tables import read_table as read_table

@@ -12,7 +12,6 @@ from .logs.impressions import log_from_frame as log_from_frame
 from .logs.impressions import read_log as read_log
 from .logs.preferences import Preferences as Preferences
 from .logs.preferences import read_preferences as read_preferences
-from .pipes import PipeCopies as PipeCopies
 from .ratings import read_ratings as read_ratings
 from .tables import items_from_frame as items_from_frame
 from .tables import read_table as read_table
