@@ -160,7 +160,7 @@ def _check_digest(path: Path) -> bool:
     """Whether a file ends with its checksum; a ValueError if it is that of other content."""
     content = path.read_bytes()
     data, tail = content[:-_TAIL], content[-_TAIL:]
-    # A file without a mark was written by numba itself, or is truncated: loading it will fail.
+    # A file without a mark was written by numba itself, or is truncated, which loading shows.
     if tail.startswith(_MARK) and tail != _MARK + _digest(data):
         raise ValueError("its checksum does not match")
     return tail.startswith(_MARK)

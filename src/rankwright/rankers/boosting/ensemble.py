@@ -1,4 +1,7 @@
-"""The fitted sum of weak rankings as arrays, with importances and explanations."""
+"""The fitted sum of weak rankings as arrays: scorers, importances, explanations.
+
+Also the base class of AdaBoostRanker and FRank, which are sums of thresholds.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Criterion r: the best cut of every feature by the potentials of the rows."""
+"""Criterion r: the best cut of every feature by the potentials of the rows.
+
+Also what all criteria share: the base class of scans, and the choice among the cuts allowed.
+"""
 
 from __future__ import annotations
 
