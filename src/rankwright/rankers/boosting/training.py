@@ -1,4 +1,4 @@
-"""The boosting loop of RankBoost: rounds until their number, a callback or early stopping ends them.
+"""The boosting loop of RankBoost: rounds until a number, a callback or early stopping ends them.
 
 Also the base class of RankBoost and LambdaMART, which may start from given scores.
 """
