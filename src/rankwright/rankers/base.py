@@ -23,7 +23,7 @@ from sklearn.utils.validation import (
 )
 
 from rankwright import exceptions
-from rankwright._typing import FloatArray
+from rankwright._typing import FloatArray, IntArray
 from rankwright.data.inputs import checked_rows, columns_of_dicts, encoded_words
 from rankwright.data.queries import Queries
 from rankwright.feedback.base import Feedback, Grades, Mixture, as_grades
@@ -263,6 +263,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         used = checks.used_columns(X, self._fewest_values()) if self._may_drop_columns() else None
         n_features = self.n_features_in_
         if used is not None:
+            keep = self._columns_to_keep(n_features)
+            used = np.union1d(used, keep)
+            self._kept = np.isin(used, keep)
             X, self.n_features_in_ = X[:, used], len(used)
             if eval_set is not None:
                 eval_set = eval_set._replace(X=eval_set.X[:, used])
@@ -273,6 +276,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
                 self._fit(X, feedback)
         finally:
             self.n_features_in_ = n_features
+            self.__dict__.pop("_kept", None)
         if used is not None:
             self._widen(used)
 
@@ -283,6 +287,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     def _fewest_values(self) -> int:
         """A sparse column with fewer stored values is never used, as if it had none."""
         return 1
+
+    def _columns_to_keep(self, n_features: int) -> IntArray:
+        """Columns that are never dropped; ``_kept`` marks them among the others in training."""
+        return np.zeros(0, np.int64)
 
     def _widen(self, used: Any) -> None:
         """Turn what was learned from some columns of X into what it is for all of them."""

@@ -370,19 +370,33 @@ def test_it_orders_better_than_one_feature(data: Any) -> None:
     assert own > pairwise_accuracy(X[400:, 0], y[400:], queries, None)[0]
 
 
-def test_columns_with_fewer_values_than_a_leaf_has_rows_change_nothing(monkeypatch) -> None:
+@pytest.mark.parametrize("categorical", [None, [3, 350], np.array([3, 350])])
+def test_columns_with_fewer_values_than_a_leaf_has_rows_change_nothing(
+    monkeypatch, categorical: Any
+) -> None:
     rng = np.random.default_rng(0)
     columns = np.concatenate([rng.integers(0, 6, 800), rng.integers(0, 300, 1600)])
     where = (np.repeat(np.arange(200), 12), columns)
     X = sparse.csr_array((rng.normal(size=2400), where), shape=(200, 400))
+    X.data[X.indices == 3] = np.abs(X.data[X.indices == 3]).round()
     y = np.digitize(X[:, [0]].toarray().ravel(), [-0.3, 0.3]).astype(float)
-    model = rw.LambdaMART(n_estimators=10, min_samples_leaf=8)
+    y += X[:, [3]].toarray().ravel() == 1
+    model = rw.LambdaMART(n_estimators=10, min_samples_leaf=8, categorical_features=categorical)
     expected = model.fit(X, y, qid=np.arange(200) // 20).decision_function(X)
     monkeypatch.setattr(checks, "MANY_COLUMNS", 300)
     assert len(checks.used_columns(X, 8)) < 100
     dropped = model.fit(X, y, qid=np.arange(200) // 20).decision_function(X)
     np.testing.assert_array_equal(dropped, expected)
     assert checks.used_columns(X, 201).tolist() == [0]  # one column is left
+    assert "_kept" not in model.__dict__
+
+
+def test_constraints_may_be_an_array(data: Any) -> None:
+    X, y, qid = data
+    sign = [1] + [0] * (X.shape[1] - 1)
+    as_list = rw.LambdaMART(**SMALL, monotonic_cst=sign).fit(X, y, qid=qid)
+    as_array = rw.LambdaMART(**SMALL, monotonic_cst=np.array(sign)).fit(X, y, qid=qid)
+    np.testing.assert_array_equal(as_array.decision_function(X), as_list.decision_function(X))
 
 
 @pytest.mark.parametrize(

@@ -400,8 +400,11 @@ class LambdaMART(BoostedRanker):
             yield queries, features
 
     def _may_drop_columns(self) -> bool:
-        by_column = self.monotonic_cst, self.categorical_features, self.interaction_cst
-        return by_column == (None, None, None) and self.colsample == 1.0 and not self.warm_start
+        by_column = self.monotonic_cst is not None or self.interaction_cst is not None
+        return not by_column and self.colsample == 1.0 and not self.warm_start
+
+    def _columns_to_keep(self, n_features: int) -> IntArray:
+        return np.flatnonzero(self._feature_mask(n_features))
 
     def _fewest_values(self) -> int:  # the leaf without the zeros would be too small
         return self.min_samples_leaf
@@ -425,6 +428,8 @@ class LambdaMART(BoostedRanker):
 
     def _feature_mask(self, n_features: int) -> BoolArray:
         """Which features are categorical."""
+        if "_kept" in self.__dict__:  # other columns were dropped
+            return self._kept
         given, mask = self.categorical_features, np.zeros(n_features, bool)
         if given is None:
             return mask
