@@ -12,7 +12,7 @@ from sklearn.base import clone
 from rankwright.feedback.base import Grades
 from rankwright.rankers.boosting import training
 from rankwright.rankers.boosting.rankboost import RankBoost
-from rankwright.rankers.boosting.weak_learners import features
+from rankwright.rankers.boosting.weak_learners import features, query_splitting
 
 pytestmark = pytest.mark.filterwarnings("ignore::rankwright.exceptions.DegenerateDataWarning")
 
@@ -111,7 +111,7 @@ def test_features_that_cannot_be_best_are_left_out(
     model = RankBoost(estimator="value", criterion="newton", n_estimators=8, **options)
     expected = clone(model).fit_feedback(X, feedback)
     monkeypatch.setattr(features, "MANY_FEATURES", 0)
-    monkeypatch.setattr(features, "SCANNED", 4)
+    monkeypatch.setattr(query_splitting, "SCANNED", 4)
     scanned = []
     gain_of = features.ValueScan._gain
     monkeypatch.setattr(
@@ -122,3 +122,41 @@ def test_features_that_cannot_be_best_are_left_out(
         np.testing.assert_array_equal(getattr(model, name), getattr(expected, name))
     n_defaults = 2 if options.get("absent") else 1
     assert len(scanned) < 0.7 * 8 * 150 * n_defaults or pairs
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"cumulative": True, "max_bins": None},
+        {"absent": "abstain"},
+        {"absent": "abstain", "default": "real", "criterion": "newton"},
+        {"absent": "abstain", "cumulative": "signed"},
+    ],
+)
+@pytest.mark.parametrize("kind", ["grades", "pairs", "many grades"])
+def test_cuts_of_features_that_cannot_be_best_are_left_out(
+    monkeypatch: pytest.MonkeyPatch, options: Any, kind: str
+) -> None:
+    rng = np.random.default_rng(3)
+    where = (np.repeat(np.arange(60), 4), rng.integers(0, 150, 240))
+    X = sparse.csr_array((rng.normal(size=240).round(1), where), shape=(60, 150))
+    X.data[::17] = np.nan
+    n_grades = 50 if kind == "many grades" else 3
+    feedback: Any = Grades(rng.integers(0, n_grades, 60), np.arange(60) // 20)
+    feedback = feedback.to_pairs() if kind == "pairs" else feedback
+    model = RankBoost(**{"criterion": "z", "n_estimators": 8, **options})
+    expected = clone(model).fit_feedback(X, feedback)
+    monkeypatch.setattr(query_splitting, "MANY_FEATURES", 0)
+    monkeypatch.setattr(query_splitting, "SCANNED", 4)
+    scanned = []
+    add_changes = query_splitting.PerQueryScan._add_changes
+    monkeypatch.setattr(
+        query_splitting.PerQueryScan,
+        "_add_changes",
+        lambda *given: scanned.extend(given[1].feature) or add_changes(*given),
+    )
+    model.fit_feedback(X, feedback)
+    for name in ("feature_", "threshold_", "alpha_", "default_", "z_"):
+        np.testing.assert_array_equal(getattr(model, name), getattr(expected, name))
+    assert len(scanned) < 0.5 * 8 * 150

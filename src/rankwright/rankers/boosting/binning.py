@@ -5,7 +5,7 @@ A matrix is read column by column, so that nothing here needs a second copy of i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -57,14 +57,18 @@ class Column:
         group = np.flatnonzero(rest).astype(np.int32)
         starts = np.zeros(len(group), bool)
         starts[0] = self.implied_starts
-        at = self.implied
-        return replace(
-            self,
-            rows=np.insert(self.rows, at, group),
-            values=np.insert(self.values, at, np.zeros(len(group))),
-            starts=np.insert(self.starts, at, starts),
-            implied=-1,
-            implied_starts=False,
+
+        def insert(entries: Any, of_group: Any) -> Any:  # np.insert takes several times as long
+            return np.concatenate([entries[: self.implied], of_group, entries[self.implied :]])
+
+        return Column(
+            insert(self.rows, group),
+            insert(self.values, np.zeros(len(group))),
+            insert(self.starts, starts),
+            -1,
+            False,
+            self.absent,
+            self.abstains,
         )
 
 

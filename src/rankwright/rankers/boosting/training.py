@@ -190,7 +190,7 @@ def boost(
             )
         elif len(pairs.rows):
             learner = _learner(model, X, pairs, pool)
-            if not grows and (model.estimator, model.criterion) != ("value", "newton"):
+            if not grows and not getattr(learner, "reads_mass", False):
                 pairs.mass = np.zeros(0)  # only binning, trees and bounds on gains read it
             rounds, z = run_rounds(model, pairs, learner, validation)
     abstain = model.absent == "abstain"

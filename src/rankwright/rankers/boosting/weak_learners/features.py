@@ -17,7 +17,11 @@ from rankwright._typing import FloatArray
 from rankwright.feedback.pair_weights import Curve, PairDistribution
 from rankwright.parallel import Team
 from rankwright.rankers.boosting.binning import Column, Columns
-from rankwright.rankers.boosting.weak_learners.query_splitting import PerQueryScan
+from rankwright.rankers.boosting.weak_learners.query_splitting import (
+    MANY_FEATURES,
+    GainBounds,
+    PerQueryScan,
+)
 from rankwright.rankers.boosting.weak_learners.splitting import (
     DEFAULTS,
     Candidate,
@@ -27,8 +31,6 @@ from rankwright.rankers.boosting.weak_learners.splitting import (
     threshold_scan,
 )
 
-MANY_FEATURES = 1000  # of sparse rows, above which those that cannot be best are left out
-SCANNED = 64  # features between two looks at the best gain so far
 REAL_STEPS, REAL_LIMIT = 60, 300.0  # of Newton's method for a real default, and its largest weight
 
 
@@ -148,39 +150,6 @@ def real_default(
     return (a, b / a) if a != 0.0 and 0.0 < b / a < 1.0 else None
 
 
-class GainBounds:
-    """Upper bounds on the gain 1 - Z of features in which few rows differ from all others.
-
-    A row that moves by x multiplies the weight ``up`` of its pairs as upper by exp(-x), and the
-    weight ``low`` of its pairs as lower by exp(x): Z falls by (sqrt(up) - sqrt(low))**2 at most.
-    What rows of different queries gain adds up. Rows of one query have pairs in common, where one
-    may undo what the other loses: each gains max(up, low) at most.
-
-    Parameters
-    ----------
-    rows : list of (n,) arrays, for each feature the rows that differ from the others
-    """
-
-    def __init__(self, rows: list[Any], pairs: PairDistribution) -> None:
-        self._rows, levels = np.concatenate(rows), pairs.levels
-        self._feature = np.repeat(np.arange(len(rows)), [len(own) for own in rows])
-        self._in_common = np.ones(len(self._rows), bool)
-        if levels.direct and not len(pairs.pairs.lower):
-            query = levels.query[levels.level][self._rows]
-            cell = self._feature * len(levels.query_weight) + query
-            _, number, count = np.unique(cell, return_inverse=True, return_counts=True)
-            self._in_common = count[number] > 1
-        self._n_features = len(rows)
-
-    def at(self, pairs: PairDistribution) -> FloatArray:
-        """The bounds at the present weights, in the unit of the potentials."""
-        up, low = (np.maximum(pairs.mass + sign * pairs.potential, 0.0) / 2 for sign in (1, -1))
-        # A root magnifies the rounding of the difference.
-        alone = np.square(np.sqrt(up) - np.sqrt(low)) + 1e-7 * pairs.mass
-        fall = np.where(self._in_common, np.maximum(up, low)[self._rows], alone[self._rows])
-        return np.bincount(self._feature, fall, self._n_features).astype(np.float64)
-
-
 class ValueScan(Scan):
     """Features as weak rankings, scaled to 0 .. 1; rows that lack one get the default.
 
@@ -209,7 +178,7 @@ class ValueScan(Scan):
         self._implied = np.zeros(self.n_features)  # h of rows without an entry; NaN: the default
         self.alpha = np.zeros((2, self.n_features))
         self._bounds: GainBounds | None = None
-        self._may_leave_out = newton and columns.is_sparse and self.n_features > MANY_FEATURES
+        self.may_leave_out = newton and columns.is_sparse and self.n_features > MANY_FEATURES
         self._each_feature(lambda feature: self._read(feature, columns.read(feature)))
 
     def _read(self, feature: int, column: Column) -> None:
@@ -242,7 +211,7 @@ class ValueScan(Scan):
             if self._real and several:
                 self._improve(feature, pairs)
 
-        if best_gain is not None and self._may_leave_out:
+        if best_gain is not None and self.may_leave_out:
             self._scan_best(scan_feature, pairs, earlier, best_gain)
         else:
             self._each_feature(scan_feature)
@@ -260,13 +229,8 @@ class ValueScan(Scan):
             both = zip(self._rows, self._absent, strict=True)
             self._bounds = GainBounds([np.concatenate(rows) for rows in both], pairs)
         self.gains.top[:], self.gains.bottom[:] = 0.0, 0.0
-        bounds = self._bounds.at(pairs)
-        order = np.argsort(-bounds, kind="stable")
-        self._pool.map(scan_feature, np.unique(earlier.feature).tolist())
-        for start in range(0, self.n_features, SCANNED):
-            if bounds[order[start]] < (1.0 - 1e-9) * best_gain():
-                break
-            self._pool.map(scan_feature, order[start : start + SCANNED].tolist())
+        for features in self._bounds.candidates(pairs, earlier, best_gain):
+            self._pool.map(scan_feature, features.tolist())
 
     def _improve(self, feature: int, pairs: PairDistribution) -> None:
         """Replace the better one of two defaults by the best one between them."""
@@ -380,6 +344,11 @@ class FeatureLearner(WeakLearner):
         self._scan, self._draw = scan, draw_features(model, scan.n_features)
         self._directions = Directions(model.cumulative, model.default, scan.n_features)
 
+    @property
+    def reads_mass(self) -> bool:
+        """Whether bounds on gains need ``pairs.mass``."""
+        return isinstance(self._scan, ValueScan | PerQueryScan) and self._scan.may_leave_out
+
     def learn(self, pairs: PairDistribution) -> WeakRanking | None:
         scan = self._scan
 
@@ -393,7 +362,7 @@ class FeatureLearner(WeakLearner):
             return self._rate * alpha
 
         earlier, features = self._directions.earlier, next(self._draw)
-        if isinstance(scan, ValueScan) and features is None:
+        if isinstance(scan, ValueScan | PerQueryScan) and features is None:
             best_gain = partial(self._directions.best_gain, scan, pairs)
             earlier_gain = scan.scan(pairs, earlier, best_gain)
         else:

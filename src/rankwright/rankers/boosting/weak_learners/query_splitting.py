@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -18,6 +19,10 @@ from rankwright.rankers.boosting.weak_learners.splitting import (
     Scan,
     concatenate,
 )
+
+MANY_FEATURES = 1000  # of sparse rows, above which those that cannot be best are left out
+SCANNED = 64  # features between two looks at the best gain so far
+TIED = 4e-9  # gains that differ by less may count as equal
 
 
 class Entries(NamedTuple):
@@ -74,6 +79,52 @@ class Effects(NamedTuple):
         )
 
 
+class GainBounds:
+    """Upper bounds on the gain 1 - Z of features in which few rows differ from all others.
+
+    A row that moves by x multiplies the weight ``up`` of its pairs as upper by exp(-x), and the
+    weight ``low`` of its pairs as lower by exp(x): Z falls by (sqrt(up) - sqrt(low))**2 at most.
+    What rows of different queries gain adds up. Rows of one query have pairs in common, where one
+    may undo what the other loses: each gains max(up, low) at most.
+
+    Parameters
+    ----------
+    rows : list of (n,) arrays, for each feature the rows that differ from the others
+    """
+
+    def __init__(self, rows: list[Any], pairs: PairDistribution) -> None:
+        self._rows, levels = np.concatenate(rows), pairs.levels
+        self._feature = np.repeat(np.arange(len(rows)), [len(own) for own in rows])
+        self._in_common = np.ones(len(self._rows), bool)
+        if levels.direct and not len(pairs.pairs.lower):
+            query = levels.query[levels.level][self._rows]
+            cell = self._feature * len(levels.query_weight) + query
+            _, number, count = np.unique(cell, return_inverse=True, return_counts=True)
+            self._in_common = count[number] > 1
+        self._n_features = len(rows)
+
+    def at(self, pairs: PairDistribution) -> FloatArray:
+        """The bounds at the present weights, in the unit of the potentials."""
+        up, low = (np.maximum(pairs.mass + sign * pairs.potential, 0.0) / 2 for sign in (1, -1))
+        # A root magnifies the rounding of the difference.
+        alone = np.square(np.sqrt(up) - np.sqrt(low)) + 1e-7 * pairs.mass
+        fall = np.where(self._in_common, np.maximum(up, low)[self._rows], alone[self._rows])
+        return np.bincount(self._feature, fall, self._n_features).astype(np.float64)
+
+    def candidates(
+        self, pairs: PairDistribution, earlier: Cuts, best_gain: Callable[[], float]
+    ) -> Iterator[IntArray]:
+        """Features by descending bound until no other can be best; first those chosen earlier."""
+        bounds = self.at(pairs)
+        order = np.argsort(-bounds, kind="stable")
+        yield np.unique(earlier.feature).astype(np.int64)
+        for start in range(0, self._n_features, SCANNED):
+            least = (1.0 - 1e-9) * best_gain() - TIED * pairs.total
+            if bounds[order[start]] < least:
+                break
+            yield order[start : start + SCANNED]
+
+
 class PerQueryScan(Scan):
     """Rows sorted by each feature within each query, for the exact weights of the pairs that a
     cut orders rightly and wrongly (criterion z); cut c has h = 1 for the codes above c."""
@@ -104,8 +155,15 @@ class PerQueryScan(Scan):
         shape = (self.n_features, self.n_rows) if has_pairs else (0, 0)
         self._code_of = np.full(shape, -1, np.int32)  # by row, which only lists of pairs need
 
+        self._bounds: GainBounds | None = None
+        self.may_leave_out = columns.is_sparse and self.n_features > MANY_FEATURES
+        different: list[Any] = [None] * self.n_features
+
         def read(feature: int) -> None:
-            column = columns.read(feature).explicit(self.n_rows)
+            column = columns.read(feature)
+            if self.may_leave_out:
+                different[feature] = np.concatenate([column.rows, column.absent])
+            column = column.explicit(self.n_rows)
             self.abstains[feature] = column.abstains
             pieces[feature], codes[feature], code_of = self._group(
                 feature, column, query_ptr[feature]
@@ -117,7 +175,9 @@ class PerQueryScan(Scan):
         self._ptr, document = concatenate(pieces)
         query_ptr += self._ptr[:-1, None]
         self._entries = Entries(document, concatenate(codes)[1], query_ptr)
-        self._tasks = self._cut_tasks()
+        if self.may_leave_out:
+            self._bounds = GainBounds(different, pairs)
+        self._tasks = self._cut_tasks(np.arange(self.n_features))
         self._shape = len(self._tasks[0][0]), int(self._bins.n_cuts.max()) + 2, 2
         self._free: list[FloatArray] = []  # buffers for changes, one for each thread
 
@@ -134,11 +194,11 @@ class PerQueryScan(Scan):
         )
         return documents[:n], codes[:n], code_of
 
-    def _cut_tasks(self) -> list[tuple[IntArray, IntArray]]:
+    def _cut_tasks(self, features: IntArray) -> list[tuple[IntArray, IntArray]]:
         """Features with the defaults to try, in blocks."""
-        again = np.flatnonzero(self.abstains)
-        features = np.concatenate([np.arange(self.n_features), again])
-        defaults = np.repeat([0, 1], [self.n_features, len(again)])
+        again = features[self.abstains[features]]
+        defaults = np.repeat([0, 1], [len(features), len(again)])
+        features = np.concatenate([features, again])
         # The features of a block share the cache: all their codes must fit in it.
         fair = len(features) // (2 * self._pool.threads)
         size = max(1, min(32, fair, 40_000 // (int(self._bins.n_cuts.max()) + 2)))
@@ -147,7 +207,10 @@ class PerQueryScan(Scan):
             for start in range(0, len(features), size)
         ]
 
-    def scan(self, pairs: PairDistribution, earlier: Cuts) -> FloatArray:
+    def scan(
+        self, pairs: PairDistribution, earlier: Cuts, best_gain: Callable[[], float] | None = None
+    ) -> FloatArray:
+        """As in ``Scan``; ``best_gain`` gives the gain of the best feature that may be used."""
         from rankwright.rankers.boosting._kernels import per_query as _kernels
 
         self._describe(pairs)
@@ -163,7 +226,13 @@ class PerQueryScan(Scan):
             )  # fmt: skip
             self._free.append(buffer)
 
-        self._pool.map(scan_block, self._tasks)
+        if best_gain is None or self._bounds is None:
+            self._pool.map(scan_block, self._tasks)
+            return earlier_gain
+        for values in (self.gains.top, self.gains.bottom, self.gains.present):
+            values[:] = 0.0
+        for features in self._bounds.candidates(pairs, earlier, best_gain):
+            self._pool.map(scan_block, self._cut_tasks(features))
         return earlier_gain
 
     def _describe(self, pairs: PairDistribution) -> None:
