@@ -29,7 +29,7 @@ from rankwright.data.queries import Queries
 from rankwright.feedback.base import Feedback, Grades, Mixture, as_grades
 from rankwright.feedback.pairs import Bipartite, Pairs
 from rankwright.metrics.pairwise import pairwise_accuracy
-from rankwright.parallel import current_engine, state_lock
+from rankwright.parallel import current_engine, single_threaded_blas, state_lock
 from rankwright.rankers import checks
 from rankwright.rankers.early_stopping import EarlyStopping, EvalSet, Validation, rows_and_grades
 from rankwright.rankers.schema import Constraint, Learned, check_parameters, integer, texts
@@ -253,7 +253,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
                 exceptions.DegenerateDataWarning,
                 stacklevel=3,
             )
-        with checks.learning(self, X):
+        # Another number of BLAS threads would sum products in another order.
+        with checks.learning(self, X), single_threaded_blas():
             self._train(X, feedback, eval_set)
         checks.check_training_scores(self, X, has_order=feedback.total_weight > 0)
         return self

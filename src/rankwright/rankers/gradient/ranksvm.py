@@ -12,7 +12,6 @@ from rankwright._typing import FloatArray
 from rankwright.exceptions import ConvergenceWarning
 from rankwright.feedback.base import Feedback, Grades
 from rankwright.feedback.pairs import Bipartite, Pairs
-from rankwright.parallel import single_threaded_blas
 from rankwright.rankers import kernels, schema
 from rankwright.rankers.base import Ranker
 from rankwright.rankers.gradient.newton import RowLosses, Solution, solve
@@ -140,10 +139,6 @@ class RankSVM(Ranker):
         if self.kernel == "linear":
             self._keep_solution(solve(RowLosses(X, pairs), **self._limits()))
             return
-        with single_threaded_blas():  # other threads sum products of kernels in another order
-            self._fit_kernel(X, feedback, pairs)
-
-    def _fit_kernel(self, X: Any, feedback: Feedback, pairs: Any) -> None:
         weight = feedback.row_weight if isinstance(feedback, Grades) else None
         self.gamma_ = kernels.resolve_gamma(self.gamma, X, weight)
         gram = self._gram()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -18,7 +17,7 @@ from rankwright.data.queries import Queries
 from rankwright.data.vocabulary import as_column
 from rankwright.exceptions import DataError, ParameterError
 from rankwright.feedback.base import Feedback
-from rankwright.parallel import require_memory, single_threaded_blas
+from rankwright.parallel import require_memory
 from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
 from rankwright.rankers.kernels import (
@@ -239,9 +238,7 @@ class MagnitudeRanker(Ranker):
     random_state: Any
 
     def _learn(self, X: Any, feedback: Feedback, eval_set: Any = None) -> Self:
-        # Another number of BLAS threads sums the products of a kernel matrix in another order.
-        threads = nullcontext() if self.kernel == "linear" else single_threaded_blas()
-        with threads, np.errstate(over="ignore", invalid="ignore"):  # reported as an error below
+        with np.errstate(over="ignore", invalid="ignore"):  # reported as an error below
             super()._learn(X, feedback)
         coef: Any = self.coef_ if self.dual_coef_ is None else self.dual_coef_
         if not np.isfinite([*coef, self.intercept_, self.cost_]).all():
