@@ -12,6 +12,7 @@ from sklearn.base import clone
 import rankwright as rw
 from rankwright import parallel
 from rankwright.exceptions import DataError, DegenerateDataWarning, FeedbackError, MemoryLimitError
+from rankwright.rankers import checks
 
 
 @pytest.fixture
@@ -112,3 +113,26 @@ def test_weights_that_cannot_be_multiplied_are_refused() -> None:
         rw.LambdaMART().fit([[0.0], [1.0]], [0, 1], sample_weight=[1.0, 1e40])
     with pytest.raises(FeedbackError, match="all have the gain"):
         rw.LambdaMART().fit([[0.0], [1.0]], [2.0**53, 2.0**53 + 2])
+
+
+@pytest.mark.parametrize(
+    ("ranker", "advice"),
+    [
+        (rw.KeepRank(), "OnlineKeepRank"),
+        (rw.OnlineKeepRank(), "budget"),
+        (rw.KernelPRank(kernel="rbf"), "budget"),
+        (rw.VotedPRank(), "max_rules"),
+        (rw.VotedPRank(kernel="rbf"), "budget"),
+    ],
+)
+def test_time_that_grows_with_the_square_of_rows_is_announced(
+    ranker: Any, advice: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    monkeypatch.setattr(checks, "MANY_ROWS", 60)
+    with pytest.warns(rw.exceptions.RankwrightWarning, match=f"square of the .*{advice}"):
+        clone(ranker).fit(X, X[:, 0] > 0)
+    limited = {"budget": 10, "max_rules": 10}
+    own = {name: value for name, value in limited.items() if hasattr(ranker, name)}
+    if own:
+        clone(ranker).set_params(**own).fit(X, X[:, 0] > 0)

@@ -281,6 +281,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         if used is not None:
             self._widen(used)
 
+    def _advice_for_many_rows(self) -> str | None:
+        """What to do instead, if time may grow with the square of the number of rows."""
+        return None
+
     def _may_drop_columns(self) -> bool:
         """Whether a column without values changes no learned attribute but by its zeros."""
         return False

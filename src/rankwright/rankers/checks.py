@@ -15,6 +15,7 @@ from rankwright.exceptions import (
     DegenerateDataWarning,
     FeedbackError,
     RankwrightError,
+    RankwrightWarning,
     StreamWarning,
 )
 from rankwright.feedback.base import Feedback
@@ -23,6 +24,7 @@ from rankwright.parallel import require_memory
 LARGEST = 1e100  # of a feature that is multiplied or squared; sums of squares stay finite
 ORDINARY = 1e12  # up to which overflow inside a ranker would be a fault of the ranker
 MANY_COLUMNS = 100_000
+MANY_ROWS = 50_000  # from which time that grows with their square is worth a warning
 SAMPLED = 256  # training rows that are scored after training
 FEW_ROWS = 50  # of a stream: with fewer, order and scales may be chance
 MOST_RATIO = 1e3  # of the scales of two columns of a stream
@@ -75,6 +77,7 @@ def learning(ranker: Any, X: Any) -> Iterator[None]:
     check_width(ranker, X.shape[1])
     if not ranker._may_drop_columns():
         _warn_of_empty_columns(ranker, X)
+    _warn_of_quadratic_time(ranker, X.shape[0])
     largest = check_sizes(ranker, X)
     ordinary = 1.0 / ORDINARY <= largest <= ORDINARY or largest == 0.0
     foreign = ArithmeticError if ordinary else (ArithmeticError, ValueError, IndexError)
@@ -110,6 +113,17 @@ def _warn_of_empty_columns(ranker: Any, X: Any) -> None:
         DegenerateDataWarning,
         stacklevel=7,
     )
+
+
+def _warn_of_quadratic_time(ranker: Any, n_rows: int) -> None:
+    advice = ranker._advice_for_many_rows()
+    if n_rows >= MANY_ROWS and advice:
+        warnings.warn(
+            f"{type(ranker).__name__}: time may grow with the square of the number of rows, which "
+            f"is {n_rows:,}: ten times as many take up to a hundred times as long. {advice}",
+            RankwrightWarning,
+            stacklevel=7,
+        )
 
 
 def check_training_scores(ranker: Any, X: Any, *, has_order: bool) -> None:

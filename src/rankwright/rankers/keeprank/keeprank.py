@@ -126,6 +126,9 @@ class KeepRank(RelaxationRanker):
         self.normalize = normalize
         self.early_stopping = early_stopping
 
+    def _advice_for_many_rows(self) -> str | None:
+        return "Use OnlineKeepRank with a budget, for example budget=1000, or fewer rows."
+
     def _passes(self, rows: FloatArray, feedback: Feedback) -> Iterator[None]:
         copies = _copies(feedback, len(rows))
         used, alike = copies > 0, bool((copies == 1.0).all())

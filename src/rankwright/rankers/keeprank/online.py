@@ -167,6 +167,9 @@ class OnlineKeepRank(RelaxationRanker):
             pass
         return self
 
+    def _advice_for_many_rows(self) -> str | None:
+        return "Set a budget, for example budget=1000." if self.budget is None else None
+
     def _passes(self, rows: FloatArray, feedback: Feedback) -> Iterator[None]:
         self._begin(grades_of(feedback))
         if isinstance(feedback, Grades):

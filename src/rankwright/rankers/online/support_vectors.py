@@ -273,6 +273,10 @@ class KernelStream(SupportRanker):
     def _chunks_exact(self) -> bool:  # type: ignore[override]
         return not callable(self.kernel)  # a function may round differently for other tables
 
+    def _advice_for_many_rows(self) -> str | None:
+        bounded = self.budget is not None or self._gram(self.n_features_in_) is None
+        return None if bounded else "Set a budget, for example budget=1000."
+
     def _is_explicit(self, n_features: int) -> bool:
         return self.budget is None and (
             self.kernel == "linear"

@@ -150,6 +150,11 @@ class VotedPRank(KernelStream, VotingRanker):
             rows, numbers = np.zeros((0, n_features)), np.zeros(0, np.int64)
             self._set_support(rows, numbers, np.zeros((0, 1)))
 
+    def _advice_for_many_rows(self) -> str | None:
+        if self.max_rules is None and self._gram(self.n_features_in_) is None:
+            return "Set max_rules, for example max_rules=1000: all past models score each row."
+        return super()._advice_for_many_rows()
+
     def _support(self) -> list[Any]:
         """With columns for all models that a block of rows may add."""
         n_rules = self.max_rules or len(self.rules_votes_) + SUPPORT_BLOCK
