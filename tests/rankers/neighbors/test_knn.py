@@ -138,7 +138,7 @@ def test_empty_columns_of_a_wide_matrix_share_one(
     ranker: Any, absent: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = np.random.default_rng(0)
-    X = sparse.csr_array(sparse.random(60, 2000, 0.004, rng=rng))
+    X = sparse.csr_array(sparse.random(60, 2000, 0.004, random_state=rng))
     y, qid = rng.integers(0, 4, 60), np.arange(60) // 20
     usual = clone(ranker).set_params(absent=absent).fit(X, y, qid=qid)
     scores = usual.decision_function(X)

@@ -229,7 +229,7 @@ def test_low_rank_on_wide_sparse_rows_learns_on_the_columns_that_occur(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rng = np.random.default_rng(0)
-    X = sparse.random(200, 900, 0.01, "csr", rng=rng) + sparse.csr_array((200, 900))
+    X = sparse.random(200, 900, 0.01, "csr", random_state=rng) + sparse.csr_array((200, 900))
     y = rng.integers(0, 3, 200)
     settings: Any = {"covariance": "low_rank", "n_directions": 3}
     usual = BayesianPRank(**settings).fit(X, y)
