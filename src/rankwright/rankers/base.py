@@ -254,9 +254,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
                 stacklevel=3,
             )
         # Another number of BLAS threads would sum products in another order.
-        with checks.learning(self, X), single_threaded_blas():
+        with checks.learning(self, X) as largest, single_threaded_blas():
             self._train(X, feedback, eval_set)
-        checks.check_training_scores(self, X, has_order=feedback.total_weight > 0)
+        checks.check_training_scores(self, X, largest, has_order=feedback.total_weight > 0)
         return self
 
     def _train(self, X: Any, feedback: Feedback, eval_set: EvalSet | None) -> None:

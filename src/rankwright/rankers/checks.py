@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,8 @@ from rankwright.parallel import require_memory
 
 LARGEST = 1e100  # of a feature that is multiplied or squared; sums of squares stay finite
 ORDINARY = 1e12  # up to which overflow inside a ranker would be a fault of the ranker
+SMALL = 1e3  # up to which even the product of a hundred values is finite
+CACHED = 1 << 15  # cells of X that stay in the cache while they are read twice
 MANY_COLUMNS = 100_000
 MANY_ROWS = 50_000  # from which time that grows with their square is worth a warning
 SAMPLED = 256  # training rows that are scored after training
@@ -51,9 +53,34 @@ def check_weights(feedback: Feedback) -> None:
                 )
 
 
-def check_sizes(ranker: Any, X: Any) -> float:
+class Columns(NamedTuple):
+    """The columns that hold a value other than 0, and the largest absolute value of each."""
+
+    number: IntArray
+    size: FloatArray
+
+    @classmethod
+    def of(cls, X: Any) -> Columns:
+        number = np.arange(X.shape[1])
+        if isinstance(X, np.ndarray):
+            low, high = _extremes(X) if X.flags.c_contiguous else _extremes(X.T, axis=1)
+            size = np.maximum(high, -low)
+        else:
+            index = X.indices
+            if X.shape[1] > MANY_COLUMNS:
+                number, index = np.unique(index, return_inverse=True)
+            size = np.zeros(len(number))
+            np.maximum.at(size, index, np.abs(X.data))
+        return cls(number[size > 0], size[size > 0])
+
+    @property
+    def largest(self) -> float:
+        return float(self.size.max(initial=0.0))
+
+
+def check_sizes(ranker: Any, X: Any, largest: float | None = None) -> float:
     """The largest absolute value of X; a DataError names the column if it is above LARGEST."""
-    largest = _largest(X)
+    largest = _largest(X) if largest is None else largest
     if largest > LARGEST and ranker._multiplies:
         raise DataError(
             f"{type(ranker).__name__}: {_column(ranker, X)}. It multiplies values, and products of "
@@ -72,19 +99,22 @@ def check_width(ranker: Any, n_columns: int) -> None:
 
 
 @contextmanager
-def learning(ranker: Any, X: Any) -> Iterator[None]:
-    """Training on rows of extreme size: what NumPy or SciPy raises there becomes a DataError."""
+def learning(ranker: Any, X: Any, largest: float | None = None) -> Iterator[float]:
+    """Training on rows of extreme size: what NumPy or SciPy raises there becomes a DataError.
+
+    Yields the largest absolute value of X, which is found here if it is not known.
+    """
     check_width(ranker, X.shape[1])
     if not ranker._may_drop_columns():
         _warn_of_empty_columns(ranker, X)
     _warn_of_quadratic_time(ranker, X.shape[0])
-    largest = check_sizes(ranker, X)
+    largest = check_sizes(ranker, X, largest)
     ordinary = 1.0 / ORDINARY <= largest <= ORDINARY or largest == 0.0
     foreign = ArithmeticError if ordinary else (ArithmeticError, ValueError, IndexError)
     try:
         # What overflows is found by check_training_scores.
         with np.errstate() if ordinary else np.errstate(all="ignore"):
-            yield
+            yield largest
     except RankwrightError:
         raise
     except foreign as error:
@@ -126,12 +156,13 @@ def _warn_of_quadratic_time(ranker: Any, n_rows: int) -> None:
         )
 
 
-def check_training_scores(ranker: Any, X: Any, *, has_order: bool) -> None:
+def check_training_scores(ranker: Any, X: Any, largest: float, *, has_order: bool) -> None:
     """Raise a DataError unless the scores of training rows are finite; warn if all are equal.
 
-    Up to 256 rows are scored: half of them spread over X, half the ones with the largest values.
+    Up to 256 rows are scored: half of them spread over X, half the ones with the largest values,
+    unless the largest value of X is small.
     """
-    rows = _sample(X)
+    rows = _sample(X, largest)
     try:
         with np.errstate(over="ignore", invalid="ignore"):
             scores = ranker._scorer().decision_function(X[rows])
@@ -183,8 +214,20 @@ def _largest(X: Any) -> float:
     values = X if isinstance(X, np.ndarray) else X.data
     if not values.size:
         return 0.0
-    high, low = (float(f.reduce(values, axis=None)) for f in (np.fmax, np.fmin))
-    return max(abs(high), abs(low)) if high == high else 0.0
+    low, high = _extremes(values if values.flags.c_contiguous else values.T)
+    largest = float(max(np.fmax.reduce(high, axis=None), -np.fmin.reduce(low, axis=None)))
+    return largest if largest == largest else 0.0
+
+
+def _extremes(X: Any, axis: int = 0) -> tuple[FloatArray, FloatArray]:
+    """The smallest and the largest values along an axis; X is read from memory once."""
+    step = max(1, CACHED // max(1, X[:1].size))
+    blocks = (X[start : start + step] for start in range(0, len(X), step))
+    pairs = [(np.fmin.reduce(block, axis), np.fmax.reduce(block, axis)) for block in blocks]
+    lows, highs = zip(*pairs, strict=True)
+    if axis == 0:
+        return np.fmin.reduce(lows), np.fmax.reduce(highs)
+    return np.concatenate(lows), np.concatenate(highs)
 
 
 def _column(ranker: Any, X: Any) -> str:
@@ -200,12 +243,16 @@ def _column(ranker: Any, X: Any) -> str:
     return f"column {column}{name} holds {value:.3g}"
 
 
-def _sample(X: Any) -> IntArray:
+def _sample(X: Any, largest: float) -> IntArray:
     n = X.shape[0]
     if n <= SAMPLED:
         return np.arange(n)
+    spread = np.linspace(0, n - 1, SAMPLED // 2).astype(np.int64)
+    if largest <= SMALL:
+        return spread
     if isinstance(X, np.ndarray):
-        size = np.fmax(np.fmax.reduce(X, axis=1), -np.fmin.reduce(X, axis=1))
+        low, high = _extremes(X, axis=1)
+        size = np.fmax(high, -low)
     else:
         size = np.zeros(n)
         filled = np.flatnonzero(np.diff(X.indptr))
@@ -213,7 +260,7 @@ def _sample(X: Any) -> IntArray:
             size[filled] = np.fmax.reduceat(np.abs(X.data), X.indptr[filled])
     size = np.where(np.isnan(size), 0.0, size)
     large = np.argpartition(size, n - SAMPLED // 2)[n - SAMPLED // 2 :]
-    return np.unique(np.concatenate([large, np.linspace(0, n - 1, SAMPLED // 2).astype(np.int64)]))
+    return np.union1d(large, spread)
 
 
 def warn_of_sorted_grades(ranker: Any, y: FloatArray) -> None:
@@ -234,26 +281,22 @@ def warn_of_sorted_grades(ranker: Any, y: FloatArray) -> None:
         )
 
 
-def warn_of_scales(ranker: Any, X: Any) -> None:
-    """Warn if the largest absolute values of two columns differ by more than a thousand."""
-    if X.shape[0] < FEW_ROWS:
-        return
-    if isinstance(X, np.ndarray):
-        column, size = np.arange(X.shape[1]), np.maximum(X.max(axis=0), -X.min(axis=0))
-    else:
-        column, column_index = np.unique(X.indices, return_inverse=True)
-        size = np.zeros(len(column))
-        np.maximum.at(size, column_index, np.abs(X.data))
-    column, size = column[size > 0], size[size > 0]
-    if not len(size):
-        return
+def warn_of_scales(ranker: Any, X: Any) -> float:
+    """Warn if the largest absolute values of two columns differ by more than a thousand.
+
+    Returns the largest of all.
+    """
+    number, size = columns = Columns.of(X)
+    if X.shape[0] < FEW_ROWS or not len(size):
+        return columns.largest
     low, high = int(np.argmin(size)), int(np.argmax(size))
     if size[high] > MOST_RATIO * size[low]:
         warnings.warn(
-            f"{type(ranker).__name__}: column {column[high]} holds values up to "
-            f"{size[high]:.3g}, column {column[low]} only up to {size[low]:.3g}. An online ranker "
+            f"{type(ranker).__name__}: column {number[high]} holds values up to "
+            f"{size[high]:.3g}, column {number[low]} only up to {size[low]:.3g}. An online ranker "
             "learns little from the smaller ones. Scale the columns, for example with "
             "make_pipeline(OnlineScaler(), ...) or StandardScaler.",
             StreamWarning,
             stacklevel=5,
         )
+    return columns.largest

@@ -276,15 +276,14 @@ class OnlineRanker(Ranker):
         assert isinstance(feedback, Grades)
         self.n_queries_in_ = feedback.queries.n_queries
         checks.warn_of_sorted_grades(self, feedback.y)
-        self._warn_of_scales(X)
-        with checks.learning(self, X):
+        with checks.learning(self, X, self._warn_of_scales(X)) as largest:
             self._fit(X, *self._with_validation(X, feedback, eval_set))
-        checks.check_training_scores(self, X, has_order=len(self.classes_) > 1)
+        checks.check_training_scores(self, X, largest, has_order=len(self.classes_) > 1)
         return self
 
-    def _warn_of_scales(self, X: Any) -> None:
-        if not self._is_pairwise():
-            checks.warn_of_scales(self, X)
+    def _warn_of_scales(self, X: Any) -> float | None:
+        """The largest absolute value of X, if it was found on the way."""
+        return None if self._is_pairwise() else checks.warn_of_scales(self, X)
 
     def _fit(self, X: Any, feedback: Any, validation: Validation | None = None) -> None:
         run_passes(self, self._passes(X, feedback), validation)

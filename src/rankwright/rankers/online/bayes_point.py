@@ -124,9 +124,9 @@ class BayesPoint(Ranker):
             )
         with warnings.catch_warnings():  # this class has warned already
             warnings.simplefilter("ignore", DegenerateDataWarning)
-            with checks.learning(self, X):
+            with checks.learning(self, X) as largest:
                 self._fit(X, feedback)
-        checks.check_training_scores(self, X, has_order=len(self.classes_) > 1)
+        checks.check_training_scores(self, X, largest, has_order=len(self.classes_) > 1)
         return self
 
     def _fit(self, X: Any, feedback: Grades) -> None:
