@@ -10,6 +10,7 @@ import pytest
 
 import rankwright as rw
 from rankwright.exceptions import DataError, DegenerateDataWarning, ParameterError
+from rankwright.rankers.magnitude import smoothers
 from rankwright.rankers.magnitude.leave_out import pairs_out
 from rankwright.rankers.magnitude.sample import Sample
 from rankwright.rankers.magnitude.smoothers import (
@@ -74,6 +75,22 @@ def test_a_long_path_shares_products_and_loses_nothing(n_queries: int, gamma: fl
     path = pairs_out(gram_source(K.copy(), sample, 50), factors)
     centered = center_gram(scale_gram(K, sample), sample)
     np.testing.assert_allclose(path, pairs_out(GramSource(sample, centered), factors), rtol=1e-9)
+
+
+@pytest.mark.parametrize("n_values", [5, 20])  # by Cholesky factors, by a spectrum
+def test_the_path_has_the_same_bits_for_any_number_of_threads(
+    n_values: int, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(smoothers, "BUFFER", 2**14)  # blocks of a few rows
+    monkeypatch.setattr(smoothers, "BLOCK", 8)
+    rng = np.random.default_rng(0)
+    X, qid = rng.normal(size=(90, 5)), np.repeat([0, 1, 2], [20, 60, 10])
+    model = rw.MPRankCV(Cs=np.logspace(0, 4, n_values), gammas=[0.5])
+    paths = []
+    for threads in ("1", "3"):
+        monkeypatch.setenv("RANKWRIGHT_THREADS", threads)
+        paths.append(model.fit(X, X[:, 0], qid=qid).path_)
+    np.testing.assert_array_equal(*paths)
 
 
 def test_a_kernel_that_is_none_is_refused_from_the_c_on_where_it_matters() -> None:

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from rankwright._typing import FloatArray, IntArray
 from rankwright.exceptions import DataError, ParameterError
 from rankwright.feedback.base import Grades
+from rankwright.parallel import map_blocks, n_threads, ranges, single_threaded_blas
 from rankwright.rankers.kernels import DrawnLandmarks
 from rankwright.rankers.magnitude.base import Problem
 from rankwright.rankers.magnitude.sample import Sample
@@ -19,6 +20,7 @@ from rankwright.rankers.magnitude.smoothers import (
     GramSource,
     PrimalSmoother,
     Smoother,
+    Smoothers,
     Source,
     Spectrum,
     center_gram,
@@ -28,6 +30,7 @@ from rankwright.rankers.magnitude.smoothers import (
 )
 
 FEW = 8  # rows per query below which whole queries are drawn instead of rows
+MOST_THREADS = 8  # each has up to 128 MB of blocks of R
 
 
 def pairs_out(source: Source, factors: FloatArray, average: str = "pairs") -> FloatArray:
@@ -35,7 +38,7 @@ def pairs_out(source: Source, factors: FloatArray, average: str = "pairs") -> Fl
 
     Of rows and queries with a weight k one copy is left out and k - 1 stay.
     """
-    from rankwright.rankers.magnitude._kernels import Copies, left_out_pairs
+    from rankwright.rankers.magnitude._kernels import Copies
 
     sample = source.sample
     codes, row_root, query_share = sample.codes, np.sqrt(sample.row_share), sample.query_share
@@ -47,12 +50,39 @@ def pairs_out(source: Source, factors: FloatArray, average: str = "pairs") -> Fl
         errors = root * smoothers.errors
         fitted = 1.0 - sample.unit**2 - smoothers.diagonals
         diagonals = 1.0 - sample.row_share * (sample.unit**2 + query_share[codes] * fitted)
-        sums = np.zeros((len(errors), sample.n_queries))
-        for start, first, values in smoothers.blocks:
-            for block, diagonal, error, total in zip(values, diagonals, errors, sums, strict=True):
-                left_out_pairs(block, start, first, rows, diagonal, error, total)
+        sums = _sums_of_pairs(smoothers, sample.n_queries, rows, diagonals, errors)
         costs.extend(average_cost(one, sample, average) for one in sums)
     return np.array(costs)
+
+
+def _sums_of_pairs(
+    smoothers: Smoothers, n_queries: int, rows: Any, diagonals: FloatArray, errors: FloatArray
+) -> FloatArray:
+    """(n_factors, n_queries) costs of pairs; blocks are added in order, whatever the threads."""
+    from rankwright.rankers.magnitude._kernels import left_out_pairs
+
+    codes, height = rows.codes, smoothers.height
+
+    def run(span: tuple[int, int]) -> list[tuple[slice, FloatArray]]:
+        low, high = span[0] * height, min(span[1] * height, len(codes))
+        sums, parts = np.zeros((len(errors), n_queries)), []
+        for start, first, values in smoothers.blocks(low, high):
+            for block, diagonal, error, total in zip(values, diagonals, errors, sums, strict=True):
+                left_out_pairs(block, start, first, rows, diagonal, error, total)
+            queries = slice(codes[start], codes[start + values.shape[1] - 1] + 1)
+            parts.append((queries, sums[:, queries].copy()))
+            sums[:, queries] = 0.0
+        return parts
+
+    threads = min(n_threads(), MOST_THREADS)
+    with single_threaded_blas():
+        # More spans than threads: later rows of a query have more pairs.
+        spans = ranges(-(-len(codes) // height), 8 * threads)
+        parts = [part for done in map_blocks(run, spans, threads) for part in done]
+    sums = np.zeros((len(errors), n_queries))
+    for queries, part in parts:
+        sums[:, queries] += part
+    return sums
 
 
 def approximate_pairs_out(K: FloatArray, sample: Sample, factor: float, average: str) -> float:

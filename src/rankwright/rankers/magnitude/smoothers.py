@@ -12,9 +12,9 @@ value decomposition), up to rounding. Matrices are multiplied for these few only
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -109,9 +109,10 @@ class Smoothers(NamedTuple):
 
     errors: FloatArray  # (n_factors, n_rows) R y
     diagonals: FloatArray  # (n_factors, n_rows) of R
-    # R + B B', meaningful below the diagonal within a query, in blocks that reuse their memory:
-    # the first row, the first column, and values (n_factors, n_rows, n_columns).
-    blocks: Iterator[tuple[int, int, FloatArray]]
+    height: int  # rows in a block, whatever the number of threads
+    # R + B B' from one row to another, meaningful below the diagonal within a query, in blocks that
+    # reuse their memory: the first row, the first column, values (n_factors, n_rows, n_columns).
+    blocks: Callable[[int, int], Iterator[tuple[int, int, FloatArray]]]
 
 
 class Source(ABC):
@@ -163,7 +164,7 @@ class GramSource(Source):
     def smoothers(self, factors: FloatArray) -> Iterator[Smoothers]:
         for factor in factors:
             R = _Inverse(*self._factor(float(factor)))
-            yield Smoothers(R.error[None], R.diagonal[None], R.blocks())
+            yield Smoothers(R.error[None], R.diagonal[None], BLOCK, R.blocks)
 
 
 class _Cholesky(Smoother):
@@ -186,8 +187,8 @@ class _Inverse(Smoother):
         self.sample, self.error, self._inverse = sample, error, inverse(cholesky)
         self.diagonal = self._inverse.diagonal() - sample.unit**2
 
-    def blocks(self) -> Iterator[tuple[int, int, FloatArray]]:
-        for start in range(0, self.sample.n_rows, BLOCK):
+    def blocks(self, low: int, high: int) -> Iterator[tuple[int, int, FloatArray]]:
+        for start in range(low, high, BLOCK):
             stop, first = start + BLOCK, int(self.sample.ptr[self.sample.codes[start]])
             yield start, first, self._inverse[None, start:stop, first:stop]
 
@@ -252,7 +253,9 @@ class Spectrum(Source):
         shrink = factors[:, None] / (1.0 + np.outer(factors, values))
         errors = self.target - (shrink * (columns.T @ self.target)) @ columns.T
         diagonals = 1.0 - self.sample.unit**2 - shrink @ np.square(columns).T
-        yield Smoothers(errors, diagonals, bands.blocks(self.sample, columns))
+        longest = int(np.diff(self.sample.ptr).max())
+        blocks = partial(bands.blocks, self.sample, columns, longest)
+        yield Smoothers(errors, diagonals, bands.height(longest), blocks)
 
     def up_to(self, factor: float) -> tuple[FloatArray, FloatArray]:
         """The columns and values that are not negligible at this C'."""
@@ -297,17 +300,21 @@ class _Bands(NamedTuple):
         """Multiplications for each entry of R."""
         return sum(functions.size for _, functions in self.parts) + self.combination.size
 
-    def blocks(self, sample: Sample, table: FloatArray) -> Iterator[tuple[int, int, FloatArray]]:
-        """R + B B' from the columns T of the spectrum."""
-        ptr, codes = sample.ptr, sample.codes
+    def height(self, longest: int) -> int:
+        """Rows in a block, given those of the longest query."""
+        height = int(BUFFER // (max(self.combination.shape) * longest))
+        return max(1, min(height, max(longest, SHORT)))
+
+    def blocks(
+        self, sample: Sample, table: FloatArray, longest: int, low: int, high: int
+    ) -> Iterator[tuple[int, int, FloatArray]]:
+        """R + B B' of the rows low .. high - 1, from the columns T of the spectrum."""
         n_factors, n_functions = self.combination.shape
-        longest = int(np.diff(ptr).max())
-        height = BUFFER // (max(n_functions, n_factors) * longest)
-        height = max(1, min(height, max(longest, SHORT)))
+        height = self.height(longest)
         size = height * (longest + height)
         products, combined = np.empty(n_functions * size), np.empty(n_factors * size)
-        for start in range(0, len(codes), height):
-            stop, first = min(start + height, len(codes)), int(ptr[codes[start]])
+        for start in range(low, high, height):
+            stop, first = min(start + height, high), int(sample.ptr[sample.codes[start]])
             rows, columns = table[start:stop], table[first:stop]
             size, done = len(rows) * len(columns), 0
             for part, functions in self.parts:
