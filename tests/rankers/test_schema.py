@@ -21,7 +21,7 @@ from rankwright.rankers.schema import check_learned, flag, floats, integer, inte
         (schema.number(0.0), [0, 2.5], [-1e-9, np.nan], "a number >= 0"),
         (schema.between(0, 1), [0, 0.5, 1], [-0.1, 1.1, np.nan], "a number from 0 to 1"),
         (schema.positive(0.5), [1e-300, 0.5], [0, 0.6, np.nan], "a number > 0 and <= 0.5"),
-        (schema.one_of("a", "b", 1), ["a", 1], ["c", True, 1.0], "'a', 'b' or 1"),
+        (schema.one_of("a", "b", 1), ["a", np.str_("a"), 1], ["c", True, 1.0], "'a', 'b' or 1"),
         (schema.boolean(), [True, np.False_], [1, "yes"], "True or False"),
         (
             schema.random_state(),

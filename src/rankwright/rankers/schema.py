@@ -62,9 +62,16 @@ def between(low: float, high: float) -> Constraint:
 
 
 def one_of(*choices: Any) -> Constraint:
-    """One of the given values (compared with their type: 1 is not True)."""
+    """One of the given values, with their type: 1 is not True, but a text of NumPy is a text."""
     description = _alternatives(map(repr, choices))
-    return Constraint(description, lambda x: any(type(x) is type(c) and x == c for c in choices))
+    return Constraint(
+        description,
+        lambda x: any(_kind(x) is type(choice) and x == choice for choice in choices),
+    )
+
+
+def _kind(value: Any) -> type:
+    return str if isinstance(value, str) else type(value)
 
 
 def boolean() -> Constraint:

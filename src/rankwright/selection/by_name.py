@@ -129,8 +129,8 @@ def parse_grid(ranker: Any, grid: Iterable[str]) -> dict[str, Any]:
     texts = parse_settings(grid, "--grid") or USUAL_VALUES.get(name, {})
     if not texts:
         raise ParameterError(
-            f"there is no default grid for {name}: give values, such as --grid C=0.1,1,10. It has "
-            f"the parameters {', '.join(known)}."
+            f"there is no default grid for {name}: give the values to try with --grid NAME=VALUE,"
+            f"VALUE. It has the parameters {', '.join(known)}."
         )
     _refuse_unknown(name, texts, known)
     return {key: _values(key, text) for key, text in texts.items()}
