@@ -17,7 +17,7 @@ from rankwright.data.queries import Queries
 from rankwright.data.vocabulary import as_column
 from rankwright.exceptions import DataError, ParameterError
 from rankwright.feedback.base import Feedback
-from rankwright.parallel import require_memory
+from rankwright.parallel import map_blocks, require_memory
 from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
 from rankwright.rankers.kernels import (
@@ -33,6 +33,8 @@ from rankwright.rankers.schema import floats, integer, real
 from rankwright.scoring.base import Scorer
 from rankwright.scoring.kernel import Kernel
 from rankwright.scoring.linear import Linear
+
+STRIP = 128  # rows of a kernel matrix that are computed at once, in the cache of a processor
 
 
 def cut_at_gap(
@@ -186,7 +188,16 @@ class Problem:
         )
         if self.gram.is_precomputed:
             return dense(self.rows[:, self.sample.rows]).copy()
-        return np.ascontiguousarray(self.gram.block(self.rows, self.rows))
+        if not isinstance(self.gram.kernel, Kernel):
+            return np.ascontiguousarray(self.gram.block(self.rows, self.rows))
+        K = np.empty((n, n))
+
+        def fill(start: int) -> None:
+            strip = slice(start, start + STRIP)
+            K[strip] = self.gram.block(self.rows[strip], self.rows)
+
+        map_blocks(fill, range(0, n, STRIP))
+        return K
 
     @property
     def kappa(self) -> float:
