@@ -61,14 +61,11 @@ class Columns(NamedTuple):
 
     @classmethod
     def of(cls, X: Any) -> Columns:
-        number = np.arange(X.shape[1])
         if isinstance(X, np.ndarray):
             low, high = _extremes(X) if X.flags.c_contiguous else _extremes(X.T, axis=1)
-            size = np.maximum(high, -low)
+            number, size = np.arange(X.shape[1]), np.maximum(high, -low)
         else:
-            index = X.indices
-            if X.shape[1] > MANY_COLUMNS:
-                number, index = np.unique(index, return_inverse=True)
+            number, index = _stored_columns(X)
             size = np.zeros(len(number))
             np.maximum.at(size, index, np.abs(X.data))
         return cls(number[size > 0], size[size > 0])
@@ -76,6 +73,14 @@ class Columns(NamedTuple):
     @property
     def largest(self) -> float:
         return float(self.size.max(initial=0.0))
+
+
+def _stored_columns(X: Any) -> tuple[IntArray, IntArray]:
+    """Columns of a sparse matrix, and for each stored value which of them it is in."""
+    if X.shape[1] < MANY_COLUMNS:
+        return np.arange(X.shape[1]), X.indices
+    number, index = np.unique(X.indices, return_inverse=True)
+    return number, index
 
 
 def check_sizes(ranker: Any, X: Any, largest: float | None = None) -> float:
