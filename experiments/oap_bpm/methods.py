@@ -86,7 +86,7 @@ TABLE_2 = [
     *ensembles((0.1, 0.2, 0.3)),
 ]
 NEW = [
-    Method("PRank-VP, right rounds", lambda seed: VotedPRank(count="correct"), votes=True),
+    Method("PRank-VP, correct rounds", lambda seed: VotedPRank(count="correct"), votes=True),
     Method("averaged PRank", lambda seed: PRank(average=True)),
     Method("PRank, ROMMA", lambda seed: PRank(update="romma")),
     Method(

@@ -58,7 +58,7 @@ READINGS: list[tuple[Reading, list[Method]]] = [
     other("in the order of the file", file_order=True),
     other("two passes", passes=2),
     (Reading("OAP-VP by all right answers"), instead(*ensembles((0.1, 0.2, 0.3), "correct"))),
-    (Reading("PRank-VP by right rounds"), instead(RIGHT)),
+    (Reading("PRank-VP by correct rounds"), instead(RIGHT)),
     (Reading("PRank-VP, counts one rule late"), instead(LATE)),
 ]
 
