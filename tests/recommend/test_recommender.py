@@ -114,6 +114,27 @@ def test_no_low_rating_is_a_because() -> None:
     assert although == "although you rated:\n  you gave 3 4 (adds -0.1)"
 
 
+@pytest.mark.parametrize("ranker", [rw.VSIM(), rw.Regression()], ids=["VSIM", "Regression"])
+def test_no_low_rating_of_a_viewer_is_a_because(ranker, sample) -> None:
+    model = rw.Recommender(ranker=ranker, n_reference=80, random_state=0).fit(sample.ratings)
+    sections = set()
+    for item in [each.item for each in model.recommend(5)]:
+        reasons = model.explain(5, item, n=40)
+        high = sample.ratings.value.mean()
+        expected = [v.user for v in reasons.viewers if v.weight > 0 and v.rating >= high]
+        parts = str(reasons).split("\n", 1)[1].split("\nand ")
+        because = [part.split("\n  ")[1:] for part in parts if part.startswith("because of what")]
+        assert [line.split(" ", 1)[0] for lines in because for line in lines] == [
+            str(user) for user in expected
+        ]
+        sections |= {part.split("\n")[0] for part in parts}
+    assert sections == {
+        "because of what these viewers gave it:",
+        "unlike these viewers, who rated it low:",
+        "although these viewers rated it:",
+    }
+
+
 def test_what_a_rating_adds_is_how_far_the_score_falls_without_it(model, sample) -> None:
     rows = sample.ratings.rows_of(5)
     mine = dict(zip(sample.ratings.item[rows], sample.ratings.value[rows], strict=True))

@@ -57,10 +57,15 @@ class Explanation:
       bob gave it 5 (agreement 0.81)
     and because of what you rated:
       you gave Heat 5 (adds +0.4)
-    >>> print(Explanation("Alien", 1.2, (Viewer("eve", 1.0, 0.5),), (), by_agreement=False))
+    >>> viewers = Viewer("eve", 5.0, 0.5), Viewer("joe", 1.0, 0.3), Viewer("ann", 4.0, -0.2)
+    >>> print(Explanation("Alien", 1.2, viewers, (), by_agreement=False, middle=3.0))
     Alien: score 1.2
     because of what these viewers gave it:
-      eve gave it 1 (adds +0.5)
+      eve gave it 5 (adds +0.5)
+    and unlike these viewers, who rated it low:
+      joe gave it 1 (adds +0.3)
+    and although these viewers rated it:
+      ann gave it 4 (adds -0.2)
     >>> print(Explanation("Alien", 3.9, (), ()))
     Alien: score 3.9
     because of its average rating: none of your ratings says more.
@@ -74,7 +79,7 @@ class Explanation:
     viewers: tuple[Viewer, ...]
     ratings: tuple[Liked, ...]
     by_agreement: bool = True  # else the weight of a viewer is what the rating adds to the score
-    middle: float | None = None  # with by_agreement: a rating below is low, and no "because"
+    middle: float | None = None  # a rating below is low, and no "because"
     titles: Mapping[Any, str] = field(default_factory=dict)  # of the items named here
     by_features: float = 0.0  # what users with features like yours add
 
@@ -97,9 +102,7 @@ class Explanation:
 
     def _sections(self) -> list[tuple[str, list[str]]]:
         """Titles, and the lines below them."""
-        reason, form = "of what these viewers gave it:", "adds {:+.2g}"
-        if self.by_agreement:
-            reason, form = "these viewers, who agree with you, rated it:", "agreement {:.2g}"
+        form = "agreement {:.2g}" if self.by_agreement else "adds {:+.2g}"
 
         def theirs(viewers: Iterable[Viewer]) -> list[str]:
             return [f"{v.user} gave it {v.rating:g} ({form.format(v.weight)})" for v in viewers]
@@ -111,13 +114,19 @@ class Explanation:
             ]
 
         low = -float("inf") if self.middle is None else self.middle
+        high_viewers = theirs(v for v in self.viewers if v.weight >= 0 and v.rating >= low)
+        low_viewers = theirs(v for v in self.viewers if v.weight >= 0 and v.rating < low)
+        if self.by_agreement:
+            because = "because these viewers, who agree with you, rated it:"
+            unlike = "although these viewers, who agree with you, rated it low:"
+        else:
+            because = "because of what these viewers gave it:"
+            unlike = "unlike these viewers, who rated it low:"
         up = [r for r in self.ratings if r.added >= 0]
         return [
-            ("because " + reason, theirs(v for v in self.viewers if v.rating >= low)),
-            (
-                "although these viewers, who agree with you, rated it low:",
-                theirs(v for v in self.viewers if v.rating < low),
-            ),
+            (because, high_viewers),
+            (unlike, low_viewers),
+            ("although these viewers rated it:", theirs(v for v in self.viewers if v.weight < 0)),
             ("because of what you rated:", own(r for r in up if r.rating >= low)),
             ("unlike what you rated low:", own(r for r in up if r.rating < low)),
             ("although you rated:", own(r for r in self.ratings if r.added < 0)),

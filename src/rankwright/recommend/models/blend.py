@@ -308,7 +308,7 @@ class RatingBackend:
         item, *own = self.data.items[numbers].tolist()
         liked = tuple(map(Liked, own, value[reasons.rated].tolist(), reasons.added.tolist()))
         agreement = self.model.weight_is_agreement
-        middle = float(self.data.value.mean()) if agreement else None
+        middle = float(self.data.value.mean())
         titles = {}
         if self.titles is not None:
             titles = dict(zip([item, *own], self.titles[numbers].tolist(), strict=True))
