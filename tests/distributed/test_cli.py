@@ -32,6 +32,13 @@ def run(monkeypatch):
     return call
 
 
+def test_a_scheduler_that_does_not_answer_is_a_network_error(folder, run, monkeypatch, capsys):
+    monkeypatch.setattr("rankwright.distributed.engines.PATIENCE", 0.2)
+    words = ("train", folder / "part-*.csv", "--cluster", "tcp://127.0.0.1:9")
+    assert run(*words, "-o", folder / "model.rw") == 5
+    assert "no scheduler answers" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("where", [("--cluster", "local:2"), ("--memory", "64MB")])
 def test_train_on_files(folder, where, run, capsys):
     sets = ("--set", "n_estimators=2", "--set", "min_samples_leaf=5")

@@ -24,6 +24,7 @@ from rankwright.cli import _shell as sh
 from rankwright.data.io.files import naming
 from rankwright.data.io.pipes import STDIN, PipeCopies
 from rankwright.exceptions import (
+    ClusterError,
     DataError,
     ModelFileError,
     ParameterError,
@@ -36,6 +37,7 @@ EXIT_USAGE, EXIT_BUG = 2, 70
 EXIT_CODES: dict[type[Exception], int] = {  # the first that fits
     ModelFileError: 4,
     OSError: EXIT_FILE,
+    ClusterError: EXIT_FILE,
     MemoryError: 6,
     DataError: 3,
     RankwrightError: EXIT_USAGE,
