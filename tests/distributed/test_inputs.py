@@ -52,6 +52,18 @@ def test_folders_and_globs_of_tables(frame, local, n_parts, suffix, tmp_path, mo
         assert model_bytes(ranker().fit(pattern, "label", qid="query")) == local
 
 
+@pytest.mark.filterwarnings("ignore:The inplace keyword")  # Dask with pandas 3.1
+def test_the_index_that_dask_and_pandas_write_is_no_feature(frame, local, tmp_path, model_bytes):
+    dataframe = pytest.importorskip("dask.dataframe")
+    dataframe.from_pandas(frame, npartitions=2).to_parquet(tmp_path / "dask")
+    frame.sample(frac=1, random_state=0).to_parquet(tmp_path / "pandas.parquet")
+    with rw.engine("local:2"):
+        for path in ("dask", "pandas.parquet"):
+            assert model_bytes(ranker().fit(tmp_path / path, "label", qid="query")) == local
+    chosen = rw.read_items(tmp_path / "pandas.parquet", features=["f1", "__index_level_0__"])
+    assert chosen.n_features == 2
+
+
 @pytest.mark.parametrize("name", ["data.parquet", "data.csv", "data.tsv", "quoted.csv"])
 def test_tables_in_pieces_with_usual_columns(
     frame, local, name, tmp_path, model_bytes, monkeypatch

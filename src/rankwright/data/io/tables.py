@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -25,6 +26,9 @@ from rankwright.data.io.json_lines import json_rows
 from rankwright.data.items import Items
 from rankwright.data.vocabulary import as_column, as_ids, encode
 from rankwright.exceptions import DataError, ParameterError
+
+# Row numbers that pandas and Dask write to Parquet files along with the columns.
+_INDEX = re.compile(r"__index_level_\d+__|__null_dask_index__")
 
 
 def read_jsonl(path: str | os.PathLike[str]) -> Columns:
@@ -117,7 +121,8 @@ def read_table(
         The columns of grade, query and id, by name or index (from 0; -1 is the last). With
         ``y=None`` the grades are unknown, and ``y`` is 0 in every row.
     features : sequence of str or int, or None
-        The columns of ``X``; None uses all others.
+        The columns of ``X``; None uses all others, except for an unnamed index that pandas or Dask
+        wrote to a Parquet file.
     one_hot : sequence of str or int
         Categorical feature columns: each distinct text becomes a column of 0 and 1.
     drop : sequence of str or int
@@ -286,7 +291,8 @@ def _resolve(names: list[str], where: str, columns: Mapping[str, Any]) -> _Roles
     given = [columns.get(role) for role in ("y", "qid", "docid", "weight")]
     y, qid, docid, weight = (None if column is None else name_of(column) for column in given)
     dropped = [name_of(column) for column in columns.get("drop", ())]
-    features = [name for name in names if name not in (y, qid, docid, weight)]
+    others = (name for name in names if name not in (y, qid, docid, weight))
+    features = [name for name in others if not _INDEX.fullmatch(name)]
     if columns.get("features") is not None:
         features = [name_of(column) for column in columns["features"]]
     features = [name for name in features if name not in dropped]
