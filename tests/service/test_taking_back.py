@@ -148,26 +148,66 @@ def test_without_an_example_the_ranker_is_as_at_its_start(open_log):
     log.check()
 
 
+def count_learning(monkeypatch):
+    """A list that gets the number of each entry that is learned or passed over."""
+    calls, learn = [], Follower._learn
+
+    def counted(self, live, entry):
+        calls.append(entry.seq)
+        learn(self, live, entry)
+
+    monkeypatch.setattr(Follower, "_learn", counted)
+    return calls
+
+
 def test_going_back_learns_few_entries_again_and_the_store_stays_small(open_log, monkeypatch):
-    log, n_learned = open_log(every=10), 0
+    log = open_log(every=10)
     keys = [log.judge("ann", i, 1.0) for i in range(400)]
     log.learn()
     assert len(log.follower.history.stored) <= 10
     names = log.store.select("SELECT count(*) FROM state WHERE name GLOB 'live/*'")
     assert names[0][0] <= 10
-    learn = Follower._learn
-
-    def counted(self, live, entry):
-        nonlocal n_learned
-        n_learned += 1
-        learn(self, live, entry)
-
-    monkeypatch.setattr(Follower, "_learn", counted)
+    calls = count_learning(monkeypatch)
     for back, most in ((1, 2), (5, 7), (60, 250)):
-        n_learned = 0
+        calls.clear()
         log.undo("ann", keys[-back])
         log.learn()
-        assert n_learned <= most, f"{n_learned} entries learned to take back the {back}th last"
+        assert len(calls) <= most, f"{len(calls)} entries learned to take back the {back}th last"
+    log.check()
+
+
+def test_many_changes_that_wait_are_learned_once_a_batch(open_log, monkeypatch):
+    log, calls = open_log(every=100), count_learning(monkeypatch)
+    for i in range(400):  # each judgment replaces the fifth before it
+        log.judge("ann", i % 5, float(i % 3))
+    log.learn()
+    assert len(calls) <= 2 * 400
+    log.check()
+
+
+@pytest.mark.parametrize("n_before", [0, 9])
+def test_a_failure_within_a_batch_changes_no_bit(open_log, monkeypatch, n_before):
+    log = open_log(every=20)
+    keys = [log.judge("ann", i, float(i % 3)) for i in range(n_before)]
+    log.learn()
+    for i in range(8):
+        log.judge("ann", i % 3, float(i % 2))  # replaces earlier ones, of this batch too
+    for key in keys[:1]:
+        log.undo("ann", key)
+    with monkeypatch.context() as patch:
+        calls, learn = [], Follower._learn
+
+        def failing(self, live, entry):
+            calls.append(entry)
+            if len(calls) == 5:
+                raise OSError("disk I/O error")
+            learn(self, live, entry)
+
+        patch.setattr(Follower, "_learn", failing)
+        with pytest.raises(OSError, match="disk"):
+            log.learn()
+    log.follower.error = "disk I/O error"  # as its thread notes it
+    log.judge("bob", 1, 2.0)
     log.check()
 
 

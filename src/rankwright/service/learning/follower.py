@@ -11,7 +11,7 @@ import math
 import threading
 import time
 from collections.abc import Iterable, Mapping
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import Any
 
 import msgspec
@@ -33,6 +33,7 @@ PUBLISH_SECONDS = 0.2
 ANSWERS = "log INDEXED BY log_answers WHERE kind != 'event'"
 RETENTION_SECONDS = 3600.0
 LEAST_KEPT = 200  # entries that are learned again between two states that are kept
+MOST_AT_ONCE = 200  # entries in a batch
 STATE = "live/"  # names of the earlier states in the store
 MOST_COPIES = 40  # states before judgments, in memory only
 LATEST = 8  # of them that are kept whatever their ages
@@ -119,10 +120,10 @@ class Follower:
     """Applies the feedback and the judgments of the log in order, and keeps snapshots in the store.
 
     The ranker has learned, in log order, all feedback and the judgments that count: those that were
-    neither taken back nor replaced (:class:`CurrentJudgments`). Where an entry changes which
-    earlier ones count, the ranker goes back to a state before them and learns again from there. So
-    its state is a function of the log up to its last entry, whenever the service was stopped or
-    killed.
+    neither taken back nor replaced (:class:`CurrentJudgments`). Where entries change which earlier
+    ones count, the ranker goes back to a state before them and learns again from there, once for a
+    batch of entries. So its state is a function of the log up to its last entry, whenever the
+    service was stopped or killed.
 
     The thread is the only one that changes the ranker. Requests see copies (:class:`Served`).
     """
@@ -228,8 +229,9 @@ class Follower:
             self._forget()
         elif self.error is not None:  # it may have failed between two changes
             self.judgments = self._current_judgments()
-        for entry in self.store.entries(self._kinds, after=self.seen):
-            self._apply(entry)
+        entries = self.store.entries(self._kinds, after=self.seen)
+        while batch := list(islice(entries, min(self.snapshot_every, MOST_AT_ONCE))):
+            self._apply(batch)
             if self._unsaved >= self.snapshot_every:
                 self._snapshot()
             if time.monotonic() - self._published > PUBLISH_SECONDS:
@@ -241,25 +243,41 @@ class Follower:
         with self._moved:
             self._moved.notify_all()
 
-    def _apply(self, entry: Entry) -> None:
-        if self.live is not None and entry.seq > self.live.progress.last_seq:
-            self._learn_next(self.live, entry)
-        if entry.kind == "feedback":
-            feedback, event = decode_feedback(entry.body), self._event(entry.event)
-            self.experiments.apply(entry.seq, str(entry.event), feedback, event)
-        self.seen = entry.seq
-        self._unsaved += 1
-        self.lag = max(0.0, time.time() - entry.time)
+    def _apply(self, batch: list[Entry]) -> None:
+        if self.live is not None:
+            last = self.live.progress.last_seq
+            self._learn_batch(self.live, [entry for entry in batch if entry.seq > last])
+        for entry in batch:
+            if entry.kind == "feedback":
+                feedback, event = decode_feedback(entry.body), self._event(entry.event)
+                self.experiments.apply(entry.seq, str(entry.event), feedback, event)
+        self.seen = batch[-1].seq
+        self._unsaved += len(batch)
+        self.lag = max(0.0, time.time() - batch[-1].time)
 
-    def _learn_next(self, live: LiveRanker, entry: Entry) -> None:
-        """Learn an entry, after going back where it changes which earlier judgments count."""
-        if entry.kind == "judgment":
-            changed = self.judgments.apply(entry)
+    def _learn_batch(self, live: LiveRanker, batch: list[Entry]) -> None:
+        """Learn what counts at the end of a batch; go back if earlier judgments count no more.
+
+        The ranker is replaced at the end: on the way it may lack a judgment that a later entry of
+        the batch takes back.
+        """
+        if not batch:
+            return
+        judgments, last = [e for e in batch if e.kind == "judgment"], live.progress.last_seq
+        changed = [seq for e in judgments for seq in self.judgments.apply(e) if seq <= last]
+        first = min(changed, default=batch[0].seq)
+        try:
             if changed:
-                self.history.drop_from(changed[0])
-                self.live = self._relearned(entry.seq)
+                self.history.drop_from(first)
+                self.live = self._relearned(batch[-1].seq)
                 return
-        self._learn(live, entry)
+            live = live.copy() if judgments and len(batch) > 1 else live
+            for entry in batch:
+                self._learn(live, entry)
+            self.live = live
+        except BaseException:
+            self.history.drop_from(first)  # states on the way to the end of the batch
+            raise
 
     def _learn(self, live: LiveRanker, entry: Entry) -> None:
         if entry.kind == "feedback":
