@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -187,6 +189,82 @@ def test_the_store_of_the_service_is_a_log(tmp_path: Path) -> None:
     store.close()
     with pytest.raises(DataError, match="no event with shown items"):
         read_log(str(tmp_path / "feedback.db"))
+
+
+def test_a_log_in_a_file_needs_no_package_of_the_service(folder: Path, tmp_path: Path) -> None:
+    hidden = "import sys; sys.modules.update(dict.fromkeys(['apsw', 'starlette', 'jinja2']));"
+    run = "from rankwright.cli.app import main; main()"
+    log, features = str(folder / "log.csv"), str(folder / "features.csv")
+    model = str(tmp_path / "clicks.rw")
+    for words in (
+        ("train", log, "--clicks", "--features", features, "--ranker", "RankSVM", "-o", model),
+        ("compare", str(folder / "old.rw"), str(folder / "new.rw"), "--log", log, "--features",
+         features),
+    ):  # fmt: skip
+        done = subprocess.run([sys.executable, "-c", hidden + run, *words], capture_output=True)
+        assert done.returncode == 0, done.stderr.decode()
+
+
+@pytest.fixture(scope="module")
+def store(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The log and its features as a service keeps them, and a list of a recommender."""
+    pytest.importorskip("apsw")
+    from rankwright.service.log.entries import Event, Feedback, encode
+    from rankwright.service.log.store import Store
+
+    path = tmp_path_factory.mktemp("store") / "feedback.db"
+    items = rw.read_items(folder / "features.csv", graded=False)
+    assert items.docid is not None
+    log = rw.read_log(folder / "log.csv").take(slice(0, 2000))
+    rows, store, last = log.rows_in(items), Store(path), None
+    for number in range(log.n_sessions):
+        shown = slice(*log.starts[number : number + 2])
+        ids, names = [str(d) for d in items.docid[rows[shown]]], list(items.feature_names or ())
+        query, features = str(log.queries[log.query[shown]][0]), items.X[rows[shown]]
+        if number % 2:  # another client sends the same features in another order
+            names, features = names[::-1], features[:, ::-1]
+        event = Event(query, "old", ids, b"\0" * 8 * len(ids), features.tobytes(), names)
+        store.append_event(f"e{number}", encode(event))
+        clicks = [d for d, c in zip(ids, log.clicked[shown], strict=True) if c]
+        feedback = Feedback("1", clicks=clicks, dwell={clicks[0]: 12.5} if clicks else None)
+        last = store.append("feedback", f"e{number}/1", encode(feedback), event=f"e{number}")
+    store.append_event("films", encode(Event(None, "films", ["7", "8"], b"\0" * 16)))
+    assert last is not None
+    last.result()
+    store.close()
+    return path
+
+
+def test_info_and_check_read_the_store_of_the_service(shell: Shell, store: Path) -> None:
+    about = json.loads(shell("info", str(store), "--json").stdout)
+    assert (about["format"], about["n_sessions"]) == ("store", 2001)
+    assert "PASS  readable: ImpressionLog(" in shell("check", str(store)).stdout
+    dwell = rw.service.read_impressions(store).dwell
+    assert dwell is not None
+    assert set(dwell[~np.isnan(dwell)]) == {12.5}
+    assert "--clicks" in shell("train", str(store), code=3).stderr
+    for read in (rw.read_log, rw.data.read_log_features):
+        with pytest.raises(rw.DataError, match=r"Read it with service\.read_impression"):
+            read(store)
+
+
+def test_train_and_compare_take_features_from_the_store(
+    shell: Shell, store: Path, folder: Path
+) -> None:
+    shown = rw.service.read_impression_features(store)
+    table = rw.read_items(folder / "features.csv", graded=False)
+    known = {(str(q), d): x for q, d, x in zip(table.qid, table.docid, table.X, strict=True)}  # type: ignore[arg-type]
+    for q, d, x in zip(shown.qid, shown.docid, shown.X, strict=True):  # type: ignore[arg-type]
+        assert x.tolist() == known[str(q), d].tolist()
+    done = shell("train", str(store), "--clicks", "--ranker", "RankSVM", "-o", "stored.rw")
+    assert "model: stored.rw" in done.stdout
+    models = str(folder / "old.rw"), str(folder / "new.rw")
+    by_store = shell("compare", *models, "--log", str(store))
+    assert "2 of " in by_store.stderr  # the list of the recommender has no features
+    by_table = shell("compare", *models, "--log", str(store), "--features",
+                     str(folder / "features.csv"))  # fmt: skip
+    assert by_store.stdout == by_table.stdout
+    assert "new - old: +" in by_store.stdout
 
 
 def test_a_warning_is_shown_once_and_names_the_option(

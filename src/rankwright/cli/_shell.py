@@ -343,7 +343,7 @@ def split(words: Iterable[str]) -> list[str]:
 def read_log_features(log: str, features: str | None, table: TableOptions, **more: Any) -> rw.Items:
     """The features of the items of a log, from a file of their own or from its other columns."""
     if features is None:
-        return rw.data.read_log_features(log)
+        return rw.service.read_impression_features(log)
     return table.read(features, graded=False, **more)
 
 

@@ -39,7 +39,8 @@ def check(
     """
     kind = "ratings" if reading.parameters() else table.kind(data)
     options = {"ratings": reading.parameters(), "items": table.parameters(data)}
-    findings = rw.validate(data, against, kind=kind, **options.get(kind, {}))
+    content: Any = rw.service.read_impressions(data) if kind == "store" else data
+    findings = rw.validate(content, against, kind=kind, **options.get(kind, {}))
     names = {"format": "--ratings-format"} if kind == "ratings" else {}
     failed, result = findings.failures(strict=strict), findings.summary(strict=strict)
     rows = [vars(f) | {"fix": sh.in_options(f.fix, **names)} for f in findings]
@@ -68,7 +69,9 @@ def info(
     """
     ratings = reading.parameters()
     kind = "ratings" if ratings else table.kind(file)
-    about = rw.persist.describe_file(file, kind, ratings=ratings, **table.parameters(file))
+    log = rw.service.read_impressions(file) if kind == "store" else None
+    how: dict[str, Any] = {"ratings": ratings, "log": log, **table.parameters(file)}
+    about = rw.persist.describe_file(file, kind, **how)
     sh.answer(json, about, about)
 
 

@@ -106,13 +106,13 @@ class Findings(Sequence[Finding]):
 
 
 def validate(
-    data: Items | Ratings | str | os.PathLike[str],
+    data: Items | Ratings | ImpressionLog | str | os.PathLike[str],
     against: Items | str | os.PathLike[str] | None = None,
     *,
     kind: str | None = None,
     **options: Any,
 ) -> Findings:
-    """Check items, ratings or a file for problems that invalidate results.
+    """Check items, ratings, a log or a file for problems that invalidate results.
 
     Items: grades, queries of one item or one grade, repeated ids, copies and contradictions,
     constant features, a feature that is the grade. Ratings: repeated pairs, users who tell nothing
@@ -121,7 +121,7 @@ def validate(
 
     Parameters
     ----------
-    data : Items, Ratings or path
+    data : Items, Ratings, ImpressionLog or path
     against : Items, path or None
         Other items, such as the test data: neither queries nor items may be in both.
     kind : {"items", "ratings", "run", "qrels", "log", "pairs"} or None
@@ -148,7 +148,9 @@ def validate(
           fix: remove them; they have no information about the order
     PASS  grade among the features: no feature repeats the grade
     """
-    if isinstance(data, Items | Ratings):
+    if isinstance(data, ImpressionLog):
+        source = kind = "log"
+    elif isinstance(data, Items | Ratings):
         source = kind = "items" if isinstance(data, Items) else "ratings"
     else:
         source, kind = os.fspath(data), kind or detect_kind(data)
@@ -156,8 +158,8 @@ def validate(
         raise ParameterError(
             f"against={str(against)!r} compares items, but {source} holds {kind}. Leave it out."
         )
-    if kind in ("log", "pairs"):
-        return _validate_log(source, kind)
+    if kind in ("log", "store", "pairs"):
+        return _validate_log(data, source, kind)
     content: Any = data
     lines: Lines = None
     findings: list[Finding] = []
@@ -185,10 +187,11 @@ def validate(
     return Findings(source, findings)
 
 
-def _validate_log(path: str, kind: str) -> Findings:
-    """The findings about a log of impressions or a file of preferences."""
+def _validate_log(content: Any, path: str, kind: str) -> Findings:
+    """The findings about a log of impressions, or the file of a log or of preferences."""
     try:
-        content: Any = read_log(path) if kind == "log" else read_preferences(path)
+        if not isinstance(content, ImpressionLog):
+            content = read_preferences(path) if kind == "pairs" else read_log(path)
     except FileFormatError as error:
         return Findings(path, [Finding("readable", "FAIL", error.reason, error.line, error.fix)])
     except DataError as error:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 import rankwright
 from rankwright._typing import FloatArray
@@ -202,16 +204,14 @@ def compare_models_on_log(
     from rankwright.feedback.clicks.propensity import find_propensities
     from rankwright.online_eval import compare_on_log
 
+    tables = {name: features(model) for name, model in models.items()}
+    log = _with_features(log, tables.values())
     scores, propensity = {}, options.pop("propensity", None)
     modeled = options.get("method", "pbm") in ("pbm", "doubly_robust")
     modeled |= options.get("measure") == "DCG"
     for name, model in models.items():
-        items = features(model)
+        items = tables[name]
         rows = log.rows_in(items)
-        if (rows < 0).any():
-            raise DataError(
-                "some items of the log have no features. Add them to the feature table."
-            )
         scores[name] = score_items(model, items, name)[rows]
         if propensity is None and modeled:
             propensity, how = find_propensities(log, items)
@@ -225,6 +225,19 @@ def compare_models_on_log(
                     stacklevel=2,
                 )
     return compare_on_log(log, scores, propensity=propensity, **options)
+
+
+def _with_features(log: ImpressionLog, tables: Iterable[Items]) -> ImpressionLog:
+    """The log without lists of which no item has features, such as those of a recommender."""
+    for items in tables:
+        missing = log.rows_in(items) < 0
+        absent = np.logical_and.reduceat(missing, log.starts[:-1])
+        if (missing != absent[log.session]).any():
+            raise DataError(
+                "some items of the log have no features. Add them to the feature table."
+            )
+        log = log.take(~absent) if absent.any() else log
+    return log
 
 
 def score_items(system: Any, items: Items, name: str = "the system") -> Any:
@@ -275,6 +288,7 @@ def describe_file(
     kind: str | None = None,
     *,
     ratings: Mapping[str, Any] | None = None,
+    log: ImpressionLog | None = None,
     **options: Any,
 ) -> Description:
     """Describe the content of a model or data file, as ``rankwright info`` prints it.
@@ -284,6 +298,7 @@ def describe_file(
     path : path of a model, items, a TREC run, qrels, ratings, a log of impressions, or pairs
     kind : type of the content, as in :func:`rankwright.validate`; None detects it
     ratings : how to read ratings, as in :func:`rankwright.read_ratings`
+    log : what the store of a service holds, from :func:`rankwright.service.read_impressions`
     **options : how to read items, as in :func:`rankwright.read_items`
     """
     from rankwright.data.io.conversion import read_data
@@ -293,6 +308,8 @@ def describe_file(
     kind = kind or detect_kind(path)
     if kind == "model":
         about = describe_model(path)
+    elif log is not None:
+        about = describe(log)
     elif kind == "ratings":
         about = describe(read_ratings(path, duplicates="keep", **(ratings or {})))
     else:

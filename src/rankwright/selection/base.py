@@ -143,7 +143,7 @@ def detect_training_kind(
         if kind == "pairs":
             raise DataError(f"{name} holds pairs of winner and loser: omit clicks=True.")
         return "log"
-    if kind == "log":
+    if kind in ("log", "store"):
         raise DataError(
             f"{name} is a log of impressions. Learn from its clicks with clicks=True, and name the "
             "features of its items with item_features=FILE."

@@ -107,7 +107,7 @@ def convert(
 
 def read_data(path: str | os.PathLike[str], kind: str, **options: Any) -> Any:
     """What a file of this kind holds: a log, pairs, a run, qrels or items."""
-    readers: dict[str, Any] = {"log": read_log, "pairs": read_preferences}
+    readers: dict[str, Any] = {"log": read_log, "store": read_log, "pairs": read_preferences}
     readers |= {"run": read_run, "qrels": read_qrels}
     if kind in readers:
         return readers[kind](path)

@@ -21,7 +21,7 @@ from rankwright.data.io.files import bounded, is_parquet, open_text, read_text
 from rankwright.data.io.json_lines import json_rows
 from rankwright.data.io.letor.reader import read_letor
 from rankwright.data.io.logs.features import is_feature_log, read_feature_log
-from rankwright.data.io.logs.impressions import is_log
+from rankwright.data.io.logs.impressions import SQLITE, is_log
 from rankwright.data.io.logs.preferences import is_preferences
 from rankwright.data.io.tables import GRADE_ADVICE
 from rankwright.data.items import Items, first_missing
@@ -36,7 +36,7 @@ Column = str | int
 
 TABLES = ("csv", "tsv", "jsonl", "parquet")
 ITEM_FORMATS = ("letor", *TABLES, "ltrlog")
-FORMATS = (*ITEM_FORMATS, "run", "qrels", "ratings", "scores", "model")
+FORMATS = (*ITEM_FORMATS, "run", "qrels", "ratings", "scores", "model", "store")
 EXTENSIONS = {
     ".letor": "letor", ".svm": "letor", ".svmlight": "letor", ".libsvm": "letor",
     ".csv": "csv", ".tsv": "tsv", ".tab": "tsv",
@@ -98,6 +98,8 @@ def detect_format(path: str | os.PathLike[str]) -> str | None:
             head = b""
     if head[:4] == b"PAR1":
         return "parquet"
+    if head.startswith(SQLITE):
+        return "store"
     if head.lstrip()[:1] == b"{" and is_feature_log(head):
         return "ltrlog"
     if format is not None:

@@ -199,7 +199,7 @@ def _warn_of_uncertainty(error: FloatArray, method: str) -> None:
         worst = int(error.argmax())
         factor = np.exp(min(float(error[worst]), 20.0))
         warnings.warn(
-            f"estimate_propensities(method={method!r}): the propensities of {len(uncertain)} of "
+            f"estimate_propensities ({method}): the propensities of {len(uncertain)} of "
             f"{len(error)} positions are uncertain by a factor of 2 or more (position {worst + 1}: "
             f"{factor:.1f}). A ranker trained with them may reverse the logged order. Shuffle or "
             "swap more lists.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal, NamedTuple
@@ -12,7 +13,8 @@ import numpy as np
 
 from rankwright._typing import FloatArray
 from rankwright.data.behavior.impressions import ImpressionLog
-from rankwright.data.io.logs.impressions import log_from_events, read_log
+from rankwright.data.io.logs.features import features_from_events, read_log_features
+from rankwright.data.io.logs.impressions import is_store, log_from_events, read_log
 from rankwright.data.items import Items
 from rankwright.exceptions import DataError, RankwrightWarning
 from rankwright.service.log.entries import (
@@ -177,9 +179,20 @@ def read_impressions(path: Any) -> ImpressionLog:
     path : the file that ``rankwright serve --store`` writes, or a log that
         :func:`rankwright.read_log` reads
     """
-    with open(path, "rb") as file:
-        is_store = file.read(15) == b"SQLite format 3"
-    return log_from_events(read_entries(path)) if is_store else read_log(path)
+    return log_from_events(read_entries(path)) if is_store(path) else read_log(path)
+
+
+def read_impression_features(path: Any) -> Items:
+    """The features of the items that a service showed, one row for each query and item.
+
+    Parameters
+    ----------
+    path : the file that ``rankwright serve --store`` writes, or a log that
+        :func:`rankwright.data.read_log_features` reads
+    """
+    if is_store(path):
+        return features_from_events(read_entries(path), os.fspath(path))
+    return read_log_features(path)
 
 
 def choose_labels(log: LogReader) -> str:

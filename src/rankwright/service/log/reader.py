@@ -7,7 +7,6 @@ import threading
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-import apsw
 import numpy as np
 
 from rankwright.exceptions import DataError
@@ -90,6 +89,8 @@ class LogReader:
     def _reader(self) -> Any:
         reader = getattr(self._local, "reader", None)
         if reader is None:
+            import apsw  # here, because a log in a text file needs no service
+
             reader = self._local.reader = apsw.Connection(
                 self.path, flags=apsw.SQLITE_OPEN_READONLY
             )
@@ -124,6 +125,8 @@ def read_entries(path: Any) -> Iterator[dict[str, Any]]:
     >>> [(line["event"], line["grades"]) for line in read_entries(path)]
     [('e1', {'a': 2.0})]
     """
+    import apsw
+
     log = LogReader(path)
     try:
         for entry in log.entries(("event", "feedback", "judgment")):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from rankwright.data.inputs import parquet_names
 from rankwright.data.io.fields import first_fields, first_line
 from rankwright.data.io.files import Text, is_parquet, read_text
 from rankwright.data.io.json_lines import DECODER, json_rows
-from rankwright.data.io.logs.impressions import find_columns
+from rankwright.data.io.logs.impressions import find_columns, is_store
 from rankwright.data.io.tables import read_table
 from rankwright.data.items import Items
 from rankwright.data.vocabulary import encode, pair_keys
@@ -26,6 +26,10 @@ def read_log_features(path: str | os.PathLike[str], **columns: str) -> Items:
     counts. Parameters as in :func:`read_log`.
     """
     name = os.fspath(path)
+    if is_store(path):
+        raise DataError(
+            f"{name} is the store of a service. Read it with service.read_impression_features."
+        )
     if not is_parquet(path) and first_line(path).lstrip().startswith(b"{"):
         items = _json_features(read_text(path), columns)
     else:
@@ -33,6 +37,33 @@ def read_log_features(path: str | os.PathLike[str], **columns: str) -> Items:
         roles = find_columns(names, columns, name)
         others = [column for role, column in roles.items() if role not in ("query", "item")]
         items = read_table(path, y=None, qid=roles["query"], docid=roles["item"], drop=others)
+    return _first_of_each(items, name)
+
+
+def features_from_events(events: Iterable[Mapping[str, Any]], name: str) -> Items:
+    """The features of the items that a service showed, one row for each query and item.
+
+    Items without features, such as those of a recommender, are left out. ``name`` is for errors.
+    """
+    shown = [
+        (event.get("query") or event["event"], item["id"], item["features"])
+        for event in events
+        if event.get("kind") == "event"
+        for item in event["items"]
+        if item.get("features")
+    ]
+    query, item, values = ([row[i] for row in shown] for i in range(3))
+    first: Any = values[0] if values else ()
+    names = tuple(first) if isinstance(first, Mapping) else None
+    if any(len(v) != len(first) or isinstance(v, Mapping) != (names is not None) for v in values):
+        raise DataError(f"{name}: items have different features.")
+    table = [list(v) if names is None else [v[column] for column in names] for v in values]
+    X = np.array(table, np.float64).reshape(len(table), len(first))
+    return _first_of_each(_table(X, query, item, names), name)
+
+
+def _first_of_each(items: Items, name: str) -> Items:
+    """The first row of each query and item."""
     if items.n_features == 0:
         raise DataError(
             f"{name} has no column of features. Give a table of features by query and item (at a "
@@ -55,19 +86,7 @@ def _json_features(text: Text, columns: Mapping[str, str]) -> Items:
 
 def _features_in(rows: list[dict[str, Any]], text: Text, columns: Mapping[str, str]) -> Items:
     if "kind" in rows[0]:
-        shown = [
-            (event.get("query") or event["event"], item["id"], item.get("features") or ())
-            for event in rows
-            if event.get("kind") == "event"
-            for item in event["items"]
-        ]
-        query, item, values = (list(column) for column in zip(*shown, strict=True))
-        first = values[0]
-        names = tuple(first) if isinstance(first, Mapping) else None
-        table = [list(v.values()) if isinstance(v, Mapping) else list(v) for v in values]
-        if len({len(row) for row in table}) > 1:
-            raise DataError(f"{text.path}: items have different numbers of features.")
-        return _table(np.array(table, np.float64), query, item, names)
+        return features_from_events(rows, text.path)
     roles = find_columns(rows[0], columns, text.path)
     names = tuple(name for name in rows[0] if name not in roles.values())
     X = np.array([[row.get(name) for name in names] for row in rows], dtype=np.float64)

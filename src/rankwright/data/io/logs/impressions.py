@@ -43,6 +43,7 @@ LOG_COLUMNS = {
 _NEEDED = ("query", "item", "clicks")
 _LARGE = 32 * 2**20  # bytes; DuckDB reads larger text files, where it is installed
 _IDS = ("session", "query", "item", "user", "ranker")
+SQLITE = b"SQLite format 3\x00"  # how the store of a service begins
 
 
 @bounded
@@ -53,7 +54,8 @@ def read_log(
 
     The file is CSV or TSV (gzipped or not, with a header), Parquet, JSONL with one object for each
     item shown, or the JSON lines that the service exports (``GET /v1/log``). Large files are read
-    with DuckDB if it is installed.
+    with DuckDB if it is installed. :func:`rankwright.service.read_impressions` also reads the store
+    of a service.
 
     Parameters
     ----------
@@ -84,6 +86,8 @@ def read_log(
             raise DataError(f"{where}{error}") from error
     if parquet:
         return _from_table(read_parquet(path), columns, name)
+    if is_store(path):
+        raise DataError(f"{name} is the store of a service. Read it with service.read_impressions.")
     text = read_text(path)
     if text.first_line.lstrip().startswith(b"{"):
         return _from_json(text, columns)
@@ -103,7 +107,8 @@ def log_from_events(events: Iterable[Mapping[str, Any]]) -> ImpressionLog:
     """Build a log from events of the service: ``event`` and ``feedback`` objects, in any order.
 
     An event lists the items shown; feedback names an event and its clicks, as item ids or as
-    objects with ``id`` and perhaps ``dwell``. Grades and preferences are left out.
+    objects with ``id`` and perhaps ``dwell``, and perhaps ``dwell`` by item id, in seconds. Grades
+    and preferences are left out.
 
     >>> shown = {"kind": "event", "event": 1, "query": "q", "items": [{"id": "a"}, {"id": "b"}]}
     >>> log_from_events([shown, {"kind": "feedback", "event": 1, "clicks": ["b"]}])
@@ -112,9 +117,11 @@ def log_from_events(events: Iterable[Mapping[str, Any]]) -> ImpressionLog:
     rows: list[tuple[Any, ...]] = []
     index: dict[tuple[Any, Any], int] = {}
     clicks: list[tuple[Any, Any]] = []
+    seconds: list[tuple[Any, Any, Any]] = []
     for event in events:
         if event.get("kind") == "feedback":
             clicks += [(event["event"], click) for click in event.get("clicks") or ()]
+            seconds += [(event["event"], *pair) for pair in (event.get("dwell") or {}).items()]
         if event.get("kind") != "event":
             continue
         for rank, item in enumerate(event["items"], start=1):
@@ -137,7 +144,10 @@ def log_from_events(events: Iterable[Mapping[str, Any]]) -> ImpressionLog:
             )
         count[row] += 1
         if isinstance(click, Mapping) and click.get("dwell") is not None:
-            dwell[row] = np.nansum([dwell[row], float(click["dwell"])])
+            seconds.append((event, key, click["dwell"]))
+    for event, key, value in seconds:
+        if (row := index.get((event, key))) is not None:
+            dwell[row] = np.nansum([dwell[row], float(value)])
     return ImpressionLog.from_arrays(
         [event if q is None else q for q, event in zip(query, session, strict=True)],
         item,
@@ -149,6 +159,12 @@ def log_from_events(events: Iterable[Mapping[str, Any]]) -> ImpressionLog:
         dwell=None if np.isnan(dwell).all() else dwell,
         ranker=None if None in model else model,
     )
+
+
+def is_store(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is an SQLite database, as ``rankwright serve --store`` writes it."""
+    with open(path, "rb") as file:
+        return file.read(len(SQLITE)) == SQLITE
 
 
 def _is_json(path: str) -> bool:
