@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import html
 import json
 import re
@@ -24,6 +25,7 @@ from rankwright.report.sections import (
     rankings_section,
     settings_section,
     thresholds_section,
+    training_page,
     verdict,
     win_loss_section,
 )
@@ -214,3 +216,11 @@ def test_a_part_of_the_demo_has_a_table_and_sections() -> None:
     part = metasearch(3)
     assert len(part.sections) == 2
     assert "learned by RankBoost" in part.text
+
+
+def test_the_page_of_a_training_on_named_features_warns_of_nothing() -> None:
+    data = make_queries(10, n_features=2, random_state=0).items
+    named = dataclasses.replace(data, feature_names=("bm25", "clicks"))
+    model = rw.AutoRanker([("ordinal", rw.PRank())], random_state=0).fit_items(named)
+    sections = training_page(model, named).sections
+    assert "Thresholds" in [section.title for section in sections]

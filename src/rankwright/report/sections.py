@@ -27,6 +27,7 @@ from rankwright.report.page import (
     key_value_table,
     write_page,
 )
+from rankwright.selection.importance import score_rows
 
 N_QUERIES, N_RANKS = 3, 10
 MOST_SYSTEMS, MOST_PAIRS, MOST_MODELS = 4, 3, 3  # with charts of their own
@@ -272,7 +273,7 @@ def training_page(
             remark = f"Curves are {folds} that candidates were evaluated on."
             sections.insert(1, replace(section, remark=remark))
     if held_out is not None:
-        values = model.decision_function(held_out.X, held_out.qid)
+        values = score_rows(model.best_estimator_, held_out.X, held_out.qid)
         sections += _model_sections(model.best_estimator_, held_out, values)
         others = [a for a in results if a is not best and a.held_out is not None]
         if others and best.held_out is not None:

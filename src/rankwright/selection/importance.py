@@ -99,7 +99,7 @@ def permutation_importance(
     rng = np.random.default_rng(seed)
 
     def per_query(values: FloatArray) -> FloatArray:
-        scores, predictions = _predict(model, values, ids), None
+        scores, predictions = score_rows(model, values, ids), None
         if parsed.reads_predictions:
             predictions = predict_with(model, "predict", values, ids)
         measured = evaluate(scores, y, ids, parsed, predictions=predictions)
@@ -189,7 +189,7 @@ def partial_dependence(
     grid = np.unique(np.asarray(values, np.float64))
     changed = np.repeat(rows[None], len(grid), axis=0)
     changed[:, :, column] = grid[:, None]
-    scores = _predict(model, changed.reshape(-1, rows.shape[1]), None)
+    scores = score_rows(model, changed.reshape(-1, rows.shape[1]), None)
     means = scores.reshape(len(grid), -1).mean(axis=1)
     return Dependence(names[column], grid, means, splits is not None)
 
@@ -216,9 +216,10 @@ def _split_values(model: Any, feature: int) -> FloatArray | None:
     return None if scorer is None else scorer.split_values(feature)
 
 
-def _predict(model: Any, rows: FloatArray, qid: Any) -> FloatArray:
+def score_rows(model: Any, rows: Any, qid: Any) -> FloatArray:
+    """The scores of rows whose columns are in the order of the model's features."""
     with warnings.catch_warnings():
-        # The rows were taken from the data frame that named the features.
+        # The rows were taken from the data that named the features.
         warnings.filterwarnings("ignore", "X does not have valid feature names")
         return np.asarray(predict_with(model, "decision_function", rows, qid))
 
