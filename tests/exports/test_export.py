@@ -192,6 +192,19 @@ def test_models_that_do_not_score_rows_are_refused(tmp_path: Path) -> None:
             rw.export(model, tmp_path / "m.sql", "sql")
 
 
+def test_a_refusal_says_what_the_target_holds_and_which_targets_hold_the_model(
+    rows: Any, grades: Any, tmp_path: Path
+) -> None:
+    network = rw.RankNet(max_iter=1, random_state=0).fit(rows, grades, qid=QID)
+    for to in ("elasticsearch", "opensearch", "xgboost", "ranklib"):
+        assert "holds linear models and trees only" in support(network, to).reason
+    assert "holds trees only" in support(network, "lightgbm").reason
+    pytest.importorskip("onnxruntime")
+    rw.export(network, tmp_path / "m.onnx", "onnx")
+    with pytest.raises(rw.ParameterError, match="Targets that hold it: none"):
+        rw.export(rw.load(tmp_path / "m.onnx"), tmp_path / "m.sql", "sql")
+
+
 def test_an_expression_that_is_too_long_is_refused(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     small: KernelExpansion = KINDS["kernel expansion"](rng)

@@ -64,11 +64,11 @@ class Target(ABC):
         """The scores of rows as a reader of the files gives them."""
 
 
-def needs_forest(form: Form, what: str) -> Support:
-    """Whether a format of trees alone holds a model."""
+def needs_forest(form: Form, what: str, kinds: str = "linear models and trees") -> Support:
+    """Whether a format holds a model as trees; ``kinds``: all that it holds."""
     if form.forest is not None:
         return EXACT
-    return Support("no", f"{what} holds trees only, and {describe(form)}")
+    return Support("no", f"{what} holds {kinds} only, and {describe(form)}")
 
 
 def describe(form: Form) -> str:

@@ -160,7 +160,7 @@ def _check_support(form: Form, target: Target, support: Support, allow_order_onl
     if support.level == "exact" or (support.level == "order only" and allow_order_only):
         return
     supporting = [name for name, other in TARGETS.items() if other.support(form).level == "exact"]
-    advice = f"Targets that hold it: {', '.join(supporting)}"
+    advice = f"Targets that hold it: {', '.join(supporting) or 'none'}"
     if support.level == "order only":
         advice = f"To keep the order only, set allow_order_only=True. {advice}"
     raise ParameterError(f"export: {form.kind} to {target.name}: {support.reason}. {advice}.")

@@ -22,7 +22,7 @@ class LightGBM(Target):
     tiny: ClassVar[float] = float(np.float32(1e-35))
 
     def support(self, form: Form) -> Support:
-        return needs_forest(form, "LightGBM's file")
+        return needs_forest(form, "LightGBM's file", "trees")
 
     def write(self, form: Form, options: Options) -> Files:
         forest = form.forest
