@@ -25,6 +25,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 SMALL_BYTES = 2**26  # fewer bytes are allocated without a check
 SMALL = 200_000  # cells of a matrix below which threads cost more than they save
+FEW_ROWS = 20_000  # the same of rows that are swept in order of their scores
 CGROUP_FILES = (  # limit and usage, of version 2 and version 1
     ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
     ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),

@@ -16,7 +16,7 @@ from rankwright._typing import FloatArray, IntArray
 from rankwright.exceptions import DataError, FeedbackError
 from rankwright.feedback.base import Feedback, Grades
 from rankwright.feedback.pairs import Pairs
-from rankwright.parallel import map_blocks
+from rankwright.parallel import FEW_ROWS, map_blocks
 
 if TYPE_CHECKING:
     from rankwright.feedback.pair_weights import Levels
@@ -206,7 +206,7 @@ class QueryPairs(Batch):
         order, codes = self._by_grade, (LOSSES[loss][1], self.magnitude)
         out, queries = np.empty((n_terms, len(scores))), self._queries(upper)
         arguments = scores[order], lower[order], codes, out
-        map_blocks(lambda block: sum_queries(queries, *block, *arguments), self._blocks())
+        self._map(lambda block: sum_queries(queries, *block, *arguments))
         return out
 
     def _ndcg_sums(self, scores: FloatArray, loss: str) -> tuple[float, float, FloatArray]:
@@ -215,7 +215,7 @@ class QueryPairs(Batch):
         order, codes = self._by_grade, (LOSSES[loss][1], self.magnitude)
         pull, queries = np.zeros(len(scores)), self._queries(self.weight)
         arguments = scores[order], ndcg_gains(self.grade)[order], codes, pull
-        sums = map_blocks(lambda block: ndcg_sums(queries, *block, *arguments), self._blocks())
+        sums = self._map(lambda block: ndcg_sums(queries, *block, *arguments))
         return sum(value for value, _ in sums), sum(mass for _, mass in sums), pull
 
     def _queries(self, weight: FloatArray) -> Any:
@@ -224,9 +224,11 @@ class QueryPairs(Batch):
         order = self._by_grade
         return GradedQueries(self.ptr, self.grade[order], weight[order], self.query_weight)
 
-    def _blocks(self) -> list[tuple[int, int]]:
+    def _map(self, function: Callable[[tuple[int, int]], Any]) -> list[Any]:
+        """A function of blocks of queries, on several threads if there are many rows."""
         cuts = np.linspace(0, self.n_units, min(N_BLOCKS, self.n_units) + 1).astype(int)
-        return list(pairwise(cuts.tolist()))
+        threads = 1 if len(self.grade) < FEW_ROWS else None
+        return map_blocks(function, pairwise(cuts.tolist()), threads)
 
 
 def _starts(sizes: Any) -> IntArray:

@@ -19,7 +19,7 @@ from rankwright.exceptions import FeedbackError
 from rankwright.feedback.base import Feedback, Grades
 from rankwright.feedback.pair_losses import ndcg_gains
 from rankwright.feedback.pairs import Bipartite, Pairs
-from rankwright.parallel import map_blocks
+from rankwright.parallel import FEW_ROWS, map_blocks
 
 Factors = list[tuple[FloatArray, FloatArray]]  # (as the upper of a pair, as the lower)
 
@@ -186,6 +186,7 @@ class _Graded(PairSums):
         cuts[0], cuts[-1] = 0, len(pairs.ptr) - 1
         cuts = np.unique(np.minimum(cuts, len(pairs.ptr) - 1))
         self._blocks = list(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True))
+        self._threads = 1 if len(pairs.rows) < FEW_ROWS else None
 
     def at(self, scores: FloatArray, margin: float) -> Point:
         from rankwright.rankers.gradient import _kernels
@@ -200,7 +201,7 @@ class _Graded(PairSums):
             _kernels.sort_queries(queries, *block)
             return _kernels.squared_hinge_sums(queries, *block, margin, slope, curvature)
 
-        sums = map_blocks(add_up, self._blocks)
+        sums = map_blocks(add_up, self._blocks, self._threads)
         hinge, squared = sum(first for first, _ in sums), sum(second for _, second in sums)
         return Point(
             hinge,
@@ -239,7 +240,7 @@ class _GradedProduct:
                 self.queries, *block, self.margin, self.curvature, values, result
             )
 
-        map_blocks(multiply, self.pairs._blocks)
+        map_blocks(multiply, self.pairs._blocks, self.pairs._threads)
         return self.pairs._to_rows(result)
 
 
