@@ -1,7 +1,7 @@
 """Every ranker with bounds checks compiled in: no matrix makes a kernel leave its arrays.
 
 ``NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=<new folder> python -m benchmarks bounds``: an IndexError of
-a kernel ends the run. It takes minutes, because every kernel is compiled anew.
+a kernel ends the run. It takes minutes, because every kernel is compiled for it.
 """
 
 from __future__ import annotations

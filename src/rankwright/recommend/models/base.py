@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -13,6 +14,8 @@ from rankwright._typing import FloatArray, IntArray
 from rankwright.data.behavior.ratings import Ratings
 from rankwright.parallel import map_blocks
 from rankwright.rankers.schema import Constraint, Holds, Learned, floats, real
+
+FEW_ENTRIES = 5_000  # ratings below which threads cost more than they save
 
 
 class Table(NamedTuple):
@@ -67,8 +70,12 @@ class Table(NamedTuple):
         from rankwright.recommend.models._kernels import add_rows
 
         total = np.empty((len(self.ptr) - 1, vectors.shape[1]))
-        map_blocks(lambda block: add_rows(self, vectors, *block, total), self.blocks())
+        self.map(lambda block: add_rows(self, vectors, *block, total))
         return total
+
+    def map(self, function: Callable[[tuple[int, int]], object]) -> None:
+        """Call a function of ranges of rows, on several threads if there are many entries."""
+        map_blocks(function, self.blocks(), 1 if len(self.other) < FEW_ENTRIES else None)
 
     def blocks(self, n_blocks: int = 16) -> list[tuple[int, int]]:
         """Ranges of rows with nearly the same number of entries each.

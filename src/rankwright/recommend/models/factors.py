@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.behavior.ratings import Ratings
 from rankwright.exceptions import DataError
-from rankwright.parallel import map_blocks
 from rankwright.rankers import schema
 from rankwright.rankers.schema import Holds, floats, floats32, real
 from rankwright.recommend.models.base import RatingModel, Table
@@ -268,9 +267,8 @@ class _Side:
 
         given, out = (Posterior(s.mean, s.moments, s.variance) for s in (others, self))
         prior, error = Prior(self.prior, self.precision), np.zeros(len(self.mean))
-        map_blocks(
-            lambda block: update_factors(self.table, given, prior, noise, *block, out, error),
-            self.table.blocks(),
+        self.table.map(
+            lambda block: update_factors(self.table, given, prior, noise, *block, out, error)
         )
         self.update_prior()
         return float(error.sum())

@@ -8,7 +8,6 @@ import numpy as np
 
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.behavior.ratings import Ratings
-from rankwright.parallel import map_blocks
 from rankwright.rankers import schema
 from rankwright.rankers.schema import floats, integers, real
 from rankwright.recommend.models.base import Biased, Table, biases
@@ -66,9 +65,8 @@ class ItemKNN(Biased):
         self.neighbor_ = np.full((ratings.n_items, width), -1, dtype=np.int64)
         self.similarity_ = np.zeros((ratings.n_items, width))
         out = (self.neighbor_, self.similarity_)
-        map_blocks(
-            lambda block: nearest_items(by_user, by_item, norm, self.shrinkage, *block, *out),
-            by_item.blocks(),
+        by_item.map(
+            lambda block: nearest_items(by_user, by_item, norm, self.shrinkage, *block, *out)
         )
         self.similarity_ **= self.power
         return self.prepare(ratings)
