@@ -326,8 +326,10 @@ def test_no_bad_line_is_allowed_with_a_limit_of_zero(parser: str) -> None:
 
 
 def test_a_file_of_bad_lines_only_is_refused(parser: str) -> None:
-    with pytest.raises(FileFormatError, match="none of the 2 items can be read"):
-        load(b"a\nb\n", on_bad_line="skip")
+    with pytest.raises(FileFormatError, match="none of the 2 items can be read") as refusal:
+        load(b"# no item\n1 qid:1 1:0,5\nb\n", on_bad_line="skip")
+    assert (refusal.value.line, refusal.value.column) == (2, 11)
+    assert refusal.value.reason.startswith('value "0,5" is not a number; ')
 
 
 def test_ten_thousand_bad_lines_keep_their_places(parser: str) -> None:

@@ -118,7 +118,7 @@ def read_letor(
             table.add(block, file.fraction_read())
             bad.end_block(table.n_rows)
         bad.write()
-        table.check(file.name, len(bad.lines))
+        table.check(file.name, bad.lines)
     qid = table.qid() if lines.has_qid else None
     if sizes is not None and lines.has_qid:
         raise DataError(f"{file.name} has a qid in every line: omit group.")
@@ -309,12 +309,14 @@ class _Table:
         elif n_cells <= SMALL or self._n_written >= density * n_cells:
             self._cells = self._cells.to_dense(self._width)
 
-    def check(self, name: str, n_bad: int) -> None:
+    def check(self, name: str, bad: list[BadLine]) -> None:
         if self.n_rows == 0:
-            none = f"none of the {n_bad:,} items can be read"
-            reason = none if n_bad else "the file has no items"
+            line, column, reason = 1, 1, "the file has no items"
+            if bad:
+                line, column = bad[0].line, bad[0].column
+                reason = f"{bad[0].reason}; none of the {len(bad):,} items can be read"
             fix = "check that this is the right file, and that it is complete"
-            raise FileFormatError(name, 1, 1, reason, "", fix)
+            raise FileFormatError(name, line, column, reason, "", fix)
         if self._width == 0:
             fix = "write features as number:value; pass a file of group sizes as group="
             raise FileFormatError(name, 1, 1, "no line of the file has a feature", "", fix)
