@@ -146,6 +146,13 @@ def test_features_are_numbers_categories_and_counts() -> None:
     assert features.titles_of(np.array(["b", "c"])).tolist() == ["Y", "c"]
 
 
+@pytest.mark.parametrize("write", ["to_csv", "to_parquet"])
+def test_the_index_that_pandas_writes_is_no_feature(tmp_path, write) -> None:
+    frame = pd.DataFrame({"item": [7, 8], "year": [1995.0, 1979.0]}, index=[5, 3])
+    getattr(frame, write)(tmp_path / "films")
+    assert rw.read_features(tmp_path / "films").names == ("year",)
+
+
 def test_features_come_from_a_file(tmp_path) -> None:
     path = tmp_path / "films.csv"
     path.write_text("item,title,genre,year\n7,Heat,Crime|Drama,1995\n8,Alien,Horror,\n")

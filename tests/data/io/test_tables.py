@@ -57,6 +57,14 @@ def test_columns_are_chosen_by_place_where_there_is_no_header(tmp_path):
     assert items.feature_names is None
 
 
+@pytest.mark.parametrize("write", ["to_csv", "to_parquet"])
+def test_the_index_that_pandas_writes_is_no_feature(tmp_path, write):
+    getattr(pd.DataFrame(ROWS, index=[5, 3]), write)(tmp_path / "items")
+    items = read_table(tmp_path / "items", y="grade", qid="q", docid="d")
+    check(items)
+    assert items.feature_names == ("f", "g")
+
+
 def test_a_parquet_file_gives_the_same_items(tmp_path):
     pd.DataFrame(ROWS).to_parquet(tmp_path / "items")
     check(read_table(tmp_path / "items", y="grade", qid="q", docid="d"))

@@ -17,7 +17,7 @@ from rankwright.data.inputs import Columns, read_parquet
 from rankwright.data.io.fields import first_fields, first_line, is_number, parse_numeric
 from rankwright.data.io.files import Text, bounded, is_parquet, read_text
 from rankwright.data.io.ratings import has_odd_ids, read_ratings
-from rankwright.data.io.tables import read_jsonl, text_rows
+from rankwright.data.io.tables import is_index, read_jsonl, text_rows
 from rankwright.data.vocabulary import as_column
 from rankwright.exceptions import DataError, ParameterError
 
@@ -135,9 +135,16 @@ def read_features(
     ('genres=Crime', 'genres=Drama', 'genres=Horror', 'year')
     """
     if is_parquet(path):
-        return Features.from_frame(read_parquet(path), id=id, title=title)
-    if _is_jsonl(path):
-        return Features.from_frame(read_jsonl(path), id=id, title=title)
+        table = read_parquet(path)
+    elif _is_jsonl(path):
+        table = read_jsonl(path)
+    else:
+        table = _read_text_columns(path, id, separator, encoding)
+    columns = {name: column for name, column in table.items() if name == id or not is_index(name)}
+    return Features.from_frame(columns, id=id, title=title)
+
+
+def _read_text_columns(path: Any, id: Any, separator: str | None, encoding: str) -> Columns:
     fields, names, is_named = text_rows(read_text(path, encoding), separator, None)
     if not is_named:
         raise DataError(f"{path}: features need a header with the names of the columns.")
@@ -146,7 +153,7 @@ def read_features(
     if key in names:  # an id is an integer or a text
         number, distinct = fields.encode(names.index(str(key)), str(key))
         table[str(key)] = np.asarray(distinct[number])
-    return Features.from_frame(table, id=id, title=title)
+    return table
 
 
 def _typed(cells: list[str]) -> NDArray[Any]:

@@ -14,9 +14,9 @@ from typing import Any, Literal
 import numpy as np
 
 from rankwright.data.behavior.ratings import usual_place
-from rankwright.data.inputs import NOT_NAMES, parquet_names, read_parquet
+from rankwright.data.inputs import parquet_names, read_parquet
 from rankwright.data.io import tables
-from rankwright.data.io.fields import first_fields, first_line, is_number, usual_columns
+from rankwright.data.io.fields import first_fields, first_line, usual_columns
 from rankwright.data.io.files import bounded, is_parquet, open_text, read_text
 from rankwright.data.io.json_lines import json_rows
 from rankwright.data.io.letor.reader import read_letor
@@ -255,8 +255,7 @@ def items_from_piece(
 
 def names_columns(path: str) -> bool:
     """Whether the first line of a CSV or TSV file has the names of its columns."""
-    fields = first_fields(path, "\t" if detect_format(path) == "tsv" else None)
-    return not any(is_number(field) or field in NOT_NAMES for field in fields)
+    return tables.has_names(first_fields(path, "\t" if detect_format(path) == "tsv" else None))
 
 
 def _path(path: Any) -> str:

@@ -27,8 +27,14 @@ from rankwright.data.items import Items
 from rankwright.data.vocabulary import as_column, as_ids, encode
 from rankwright.exceptions import DataError, ParameterError
 
-# Row numbers that pandas and Dask write to Parquet files along with the columns.
-_INDEX = re.compile(r"__index_level_\d+__|__null_dask_index__")
+
+def is_index(name: str) -> bool:
+    """Whether a column holds the row numbers that pandas or Dask write along with the columns.
+
+    >>> [name for name in ("", "__index_level_0__", "__null_dask_index__", "id") if is_index(name)]
+    ['', '__index_level_0__', '__null_dask_index__']
+    """
+    return re.fullmatch(r"|__index_level_\d+__|__null_dask_index__", name) is not None
 
 
 def read_jsonl(path: str | os.PathLike[str]) -> Columns:
@@ -122,7 +128,7 @@ def read_table(
         ``y=None`` the grades are unknown, and ``y`` is 0 in every row.
     features : sequence of str or int, or None
         The columns of ``X``; None uses all others, except for an unnamed index that pandas or Dask
-        wrote to a Parquet file.
+        wrote to the file.
     one_hot : sequence of str or int
         Categorical feature columns: each distinct text becomes a column of 0 and 1.
     drop : sequence of str or int
@@ -292,7 +298,7 @@ def _resolve(names: list[str], where: str, columns: Mapping[str, Any]) -> _Roles
     y, qid, docid, weight = (None if column is None else name_of(column) for column in given)
     dropped = [name_of(column) for column in columns.get("drop", ())]
     others = (name for name in names if name not in (y, qid, docid, weight))
-    features = [name for name in others if not _INDEX.fullmatch(name)]
+    features = [name for name in others if not is_index(name)]
     if columns.get("features") is not None:
         features = [name_of(column) for column in columns["features"]]
     features = [name for name in features if name not in dropped]
@@ -391,6 +397,18 @@ def as_weights(column: Any, name: str) -> NDArray[np.float64]:
     return weights
 
 
+def has_names(fields: Sequence[str]) -> bool:
+    """Whether the first line of a table has the names of its columns.
+
+    The first name may be empty: it is that of an index that pandas wrote.
+
+    >>> has_names(["", "price", "grade"]), has_names(["", "9.5", "1"]), has_names(["id", "", "a"])
+    (True, False, False)
+    """
+    names = fields[1:] if len(fields) > 1 and fields[0] == "" else fields
+    return not any(is_number(name) or name in NOT_NAMES for name in names)
+
+
 def text_rows(
     text: Text, separator: str | None, header: bool | None
 ) -> tuple[Fields, list[str], bool]:
@@ -403,7 +421,7 @@ def text_rows(
         fields = split_fields(text, None, len(text.first_line.split()), layout)
     first = fields.tokens[: fields.n_fields]
     if header is None:
-        header = not any(is_number(token) or token in NOT_NAMES for token in first)
+        header = has_names(first)
     if not header:
         return fields, [f"column {index}" for index in range(fields.n_fields)], False
     if fields.n_rows == 1:
