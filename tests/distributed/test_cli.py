@@ -55,6 +55,16 @@ def test_train_on_files(folder, where, run, capsys):
     assert np.array_equal(scorer.decision_function(X), local.decision_function(X))
 
 
+def test_the_random_state_makes_the_file_that_of_a_local_fit(judged, tmp_path, run):
+    rw.write_letor(rw.Items(np.nan_to_num(judged.X), judged.y, judged.qid), tmp_path / "a.txt")
+    words = ("train", tmp_path / "a.txt", "--ranker", "OAPBagging", "--set", "n_estimators=3")
+    models = set()
+    for where in ((), ("--cluster", "local:2"), ("--memory", "64MB")):
+        assert run(*words, *where, "--random-state", 4, "-o", tmp_path / "model.rw") == 0
+        models.add((tmp_path / "model.rw").read_bytes())
+    assert len(models) == 1
+
+
 def test_options_that_are_not_used_are_refused(folder, run, capsys):
     words = ("train", folder, "--cluster", "local:2", "--one-hot", "f1")
     assert run(*words) != 0

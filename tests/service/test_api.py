@@ -336,6 +336,9 @@ def test_a_ranker_is_trained_on_the_log_compared_and_activated(serve):
     assert client.rank(rows)["model"] == result["model"]["version"]
     worse = client.post("/v1/train", {"ranker": "RankBoost", "parameters": {"n_estimators": 1}})
     assert not worse.json()["activated"]
+    random = {"ranker": "OAPBagging", "random_state": 3}
+    versions = {client.post("/v1/train", random).json()["model"]["version"] for _ in range(2)}
+    assert len(versions) == 1  # a version names the bytes of the model
     for body in ({"ranker": "Nobody"}, {"parameters": {"depth": 3}}, {"measure": "BEST"}):
         assert client.post("/v1/train", body).status_code == 422
 

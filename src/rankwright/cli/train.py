@@ -98,7 +98,7 @@ def train(
     sh.check_targets(*sources, output=output, report=report)
     if (data is None) == (log is None):
         raise ParameterError("give DATA to train on, or --log with the log of rankwright serve.")
-    source, chosen = str(data or log), _make_ranker(ranker, set, engine)
+    source, chosen = str(data or log), _make_ranker(ranker, set, engine, random_state)
     kind = "files" if str(engine) else "items" if log else _detect_kind(source, table, clicks)
     if kind != "items":
         why = sh.UNREAD.format(engine) if str(engine) else "is for graded items. Leave it out."
@@ -133,14 +133,14 @@ def train(
     sh.answer(json, text, {**about, "report": report})
 
 
-def _make_ranker(name: str, settings: list[str], engine: EngineOptions) -> Any:
+def _make_ranker(name: str, settings: list[str], engine: EngineOptions, seed: int) -> Any:
     """The ranker that is named; None if AutoRanker chooses one."""
     if name == "auto" and str(engine):  # several rankers would each need a pass over all files
         sh.note(f"{engine}: training LambdaMART; choose another with --ranker")
         name = "LambdaMART"
     if name == "auto" and settings:
         raise ParameterError("--set needs --ranker: auto chooses the parameters itself.")
-    return None if name == "auto" else rw.make_ranker(name, settings)
+    return None if name == "auto" else rw.make_ranker(name, settings, random_state=seed)
 
 
 def _detect_kind(data: str, table: sh.TableOptions, clicks: ClickOptions) -> str:

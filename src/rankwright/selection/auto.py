@@ -30,6 +30,7 @@ from rankwright.rankers.checks import check_width
 from rankwright.rankers.early_stopping import EarlyStopping
 from rankwright.selection import candidates as default
 from rankwright.selection.base import BestRanker, Progress, default_measure, request_weights, scaled
+from rankwright.selection.by_name import seeded
 from rankwright.selection.candidates import (
     Budget,
     CandidateResult,
@@ -488,16 +489,14 @@ def _prepared(estimator: Any, measure: Measure, seed: int | None, folds: bool) -
 
     Boosted rankers keep all rounds: their number is chosen when all folds are trained.
     """
-    params = estimator.get_params()
-    stopping = params.get("early_stopping")
+    stopping = seeded(estimator, seed).get_params().get("early_stopping")
     if stops_early(estimator):
         if not isinstance(stopping, EarlyStopping):
             patience = {} if stopping is True else {"n_iter_no_change": stopping}
             stopping = EarlyStopping(measure=str(measure), **patience)
         keeps_all = folds and hasattr(estimator, "decision_function_at")
         estimator.set_params(early_stopping=clone(stopping).set_params(restore_best=not keeps_all))
-    names = [name for name in params if name.rpartition("__")[2] == "random_state"]
-    return estimator.set_params(**{name: seed for name in names if params[name] is None})
+    return estimator
 
 
 def _predictions(

@@ -25,11 +25,16 @@ USUAL_VALUES: dict[str, dict[str, str]] = {
 }
 
 
-def make_ranker(name: str, params: Mapping[str, Any] | Iterable[str] | None = None) -> Any:
+def make_ranker(
+    name: str,
+    params: Mapping[str, Any] | Iterable[str] | None = None,
+    *,
+    random_state: int | None = None,
+) -> Any:
     """Create a ranker by name (case-insensitive); parameter values may be strings.
 
     A parameter of a part, such as that of the trees inside, goes by ``part__name`` or by its name.
-    ``params`` may also be texts ``"name=value"``.
+    ``params`` may also be texts ``"name=value"``. ``random_state`` seeds what they leave unseeded.
 
     >>> make_ranker("rankboost", {"n_estimators": "5"}), make_ranker("RankSVM", ["C=0.1"])
     (RankBoost(n_estimators=5), RankSVM(C=0.1))
@@ -53,7 +58,14 @@ def make_ranker(name: str, params: Mapping[str, Any] | Iterable[str] | None = No
     nested = {key: value for key, value in values.items() if key not in own}
     ranker = _set_nested(ranker, nested) if nested else ranker
     ranker._check_parameters()
-    return ranker
+    return seeded(ranker, random_state)
+
+
+def seeded(estimator: Any, random_state: int | None) -> Any:
+    """The estimator with this seed for itself and its parts, where they have none."""
+    params = estimator.get_params()
+    names = [name for name in params if name.rpartition("__")[2] == "random_state"]
+    return estimator.set_params(**{name: random_state for name in names if params[name] is None})
 
 
 def parse_settings(words: Iterable[str], option: str = "--set") -> dict[str, str]:

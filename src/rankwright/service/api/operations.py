@@ -81,7 +81,7 @@ def _train(service: Service, request: types.TrainRequest) -> types.TrainAnswer:
     from rankwright.selection import make_ranker
     from rankwright.service.learning.retraining import file_of, retrain  # scikit-learn
 
-    ranker = make_ranker(request.ranker, request.parameters)
+    ranker = make_ranker(request.ranker, request.parameters, random_state=request.random_state)
     items = items_from_log(service.store, request.labels)
     served = service.models.active("rank")
     settings = {name: getattr(request, name) for name in ("measure", "test_size", "random_state")}
