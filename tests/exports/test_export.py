@@ -205,6 +205,18 @@ def test_a_refusal_says_what_the_target_holds_and_which_targets_hold_the_model(
         rw.export(rw.load(tmp_path / "m.onnx"), tmp_path / "m.sql", "sql")
 
 
+@pytest.mark.parametrize("to", ["elasticsearch", "opensearch"])
+def test_a_certificate_says_if_scores_are_negative_where_the_engine_refuses_them(
+    to: str, rows: Any, grades: Any, tmp_path: Path
+) -> None:
+    model = rw.RankSVM().fit(rows, grades, qid=QID)
+    assert "refuses negative scores" in str(rw.export(model, tmp_path / "m.json", to))
+    for options in ({"check": rows}, {"constant": 100.0}):
+        certificate = rw.export(model, tmp_path / "m.json", to, **options)
+        assert certificate.lowest_score >= 0
+        assert "negative" not in str(certificate)
+
+
 def test_an_expression_that_is_too_long_is_refused(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     small: KernelExpansion = KINDS["kernel expansion"](rng)

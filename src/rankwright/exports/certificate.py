@@ -79,11 +79,17 @@ class Certificate:
         return asdict(self)
 
     def __str__(self) -> str:
-        return (
+        text = (
             f"{self.status}: {self.rows:,} rows ({self.rows_from}), largest difference "
             f"{self.largest_difference:.2g}, {self.pairs_reversed:,} of {self.pairs:,} pairs "
             f"reversed, read by {self.reader}"
         )
+        if self.target in ("elasticsearch", "opensearch") and self.lowest_score < 0:
+            text += (
+                f"; the lowest score is {self.lowest_score:.2g}, and the engine refuses negative "
+                "scores: export with data to check, or with a constant"
+            )
+        return text
 
 
 def certify(
