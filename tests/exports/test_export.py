@@ -10,7 +10,12 @@ import numpy as np
 import pytest
 import sklearn
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MinMaxScaler, StandardScaler
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MinMaxScaler,
+    RobustScaler,
+    StandardScaler,
+)
 
 import rankwright as rw
 from exports.random_models import KINDS, additive, trees
@@ -190,6 +195,17 @@ def test_models_that_do_not_score_rows_are_refused(tmp_path: Path) -> None:
     for model in (rw.RankBoost(), StandardScaler(), rw.Recommender()):
         with pytest.raises(rw.ParameterError, match="does not score rows, or is not fitted"):
             rw.export(model, tmp_path / "m.sql", "sql")
+
+
+@pytest.mark.parametrize(
+    "step", [RobustScaler(), FunctionTransformer()], ids=lambda step: type(step).__name__
+)
+def test_a_pipeline_with_a_step_that_no_target_holds_is_refused(
+    step: Any, rows: Any, grades: Any, tmp_path: Path
+) -> None:
+    model = rw.RankPipeline([("step", step), ("ranker", rw.RankSVM())]).fit(rows, grades, qid=QID)
+    with pytest.raises(rw.ParameterError, match=f"no target holds the step {type(step).__name__}"):
+        rw.export(model, tmp_path / "m.sql", "sql")
 
 
 def test_a_refusal_says_what_the_target_holds_and_which_targets_hold_the_model(

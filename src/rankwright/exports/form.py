@@ -133,6 +133,11 @@ def _served(model: Any) -> SavedScorer:
     kind, names = type(model).__name__, None
     if hasattr(model, "engines_"):  # a learned fusion: each engine is a feature
         model, names = model.ranker_, model.engines_
+    for step in classes.foreign_steps(model):
+        raise ParameterError(
+            f"export: no target holds the step {step} of this pipeline. Use StandardScaler, "
+            "MinMaxScaler, MaxAbsScaler or a transformer of rankwright."
+        )
     scoring = classes.serve(model) if _is_fitted(model) else None
     if scoring is None:
         raise ParameterError(

@@ -301,14 +301,19 @@ def own_ranker(model: Any) -> str | None:
     )
 
 
+def foreign_steps(model: Any) -> list[str]:
+    """The classes of the steps before the ranker that neither files nor exports hold."""
+    steps = [step for step in _steps(model)[:-1] if step not in _IDLE]
+    return [type(step).__name__ for step in steps if not _is_estimator(step)]
+
+
 def check_served(model: Any) -> None:
     """Refuse a model with a ranker of the user's that a file cannot hold, as a scorer or at all."""
-    *steps, ranker = _steps(model)
+    ranker = _steps(model)[-1]
     kind = type(ranker).__name__
-    foreign = [step for step in steps if step not in _IDLE and not _is_estimator(step)]
-    for step in foreign:
+    for step in foreign_steps(model):
         raise ParameterError(
-            f"save: the step {type(step).__name__} cannot be saved: model files do not support it."
+            f"save: the step {step} cannot be saved: model files do not support it."
         )
     scorer: Any = ranker._scorer() if hasattr(ranker, "_scorer") else None
     if type(scorer) not in KINDS.values():
