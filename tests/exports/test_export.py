@@ -16,6 +16,7 @@ from sklearn.preprocessing import (
     RobustScaler,
     StandardScaler,
 )
+from sklearn.tree import DecisionTreeRegressor
 
 import rankwright as rw
 from exports.random_models import KINDS, additive, trees
@@ -192,8 +193,11 @@ def test_check_rows_with_holes_need_a_model_that_takes_them(tmp_path: Path) -> N
 
 
 def test_models_that_do_not_score_rows_are_refused(tmp_path: Path) -> None:
-    for model in (rw.RankBoost(), StandardScaler(), rw.Recommender()):
-        with pytest.raises(rw.ParameterError, match="does not score rows, or is not fitted"):
+    trees = rw.RankBoost(n_estimators=1, estimator=DecisionTreeRegressor(max_depth=1))
+    trees.fit([[0.0], [1.0]], [0, 1])
+    for model in (rw.RankBoost(), StandardScaler(), rw.Recommender(), trees):
+        fault = "does not score rows, is not fitted, or has estimators that are not of rankwright"
+        with pytest.raises(rw.ParameterError, match=fault):
             rw.export(model, tmp_path / "m.sql", "sql")
 
 

@@ -141,8 +141,8 @@ def _served(model: Any) -> SavedScorer:
     scoring = classes.serve(model) if _is_fitted(model) else None
     if scoring is None:
         raise ParameterError(
-            f"export: {kind} does not score rows, or is not fitted. Give a fitted ranker, a "
-            "pipeline that ends in one, or a LearnedFusion."
+            f"export: {kind} does not score rows, is not fitted, or has estimators that are not "
+            "of rankwright. Give a fitted ranker, a pipeline that ends in one, or a LearnedFusion."
         )
     steps, scorer, takes_nan = scoring
     if names is None:
