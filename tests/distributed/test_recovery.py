@@ -81,6 +81,19 @@ def test_a_cancelled_fit_leaves_no_task(judged, client, interrupt):
     assert client.submit(abs, -1).result() == 1
 
 
+def test_a_cancelled_fit_keeps_what_else_the_client_computed(client):
+    kept = client.submit(abs, -1, pure=False)
+    assert kept.result() == 1
+    engine = engines.DaskEngine(client)
+    first = engine._apply(time.sleep, 1)
+    last = engine._apply(repr, engine._apply(repr, first))  # nobody holds the one in the middle
+    time.sleep(0.2)  # until the scheduler knows
+    engine.cancel()
+    assert client.submit(abs, -2, pure=False).result() == 2
+    assert kept.result() == 1
+    assert {first.key, last.key}.isdisjoint(client.futures)
+
+
 @pytest.mark.parametrize("who", ["client", "scheduler"])
 def test_a_scheduler_that_is_gone_is_an_error(who, judged, interrupt, monkeypatch):
     distributed = pytest.importorskip("distributed")

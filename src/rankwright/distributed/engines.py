@@ -305,8 +305,9 @@ class DaskEngine(Engine):
     def cancel(self) -> None:
         futures = list(self._started)
         self._started.clear()
-        if futures and self.client.status == "running":
-            self.client.cancel(futures, force=True)
+        if self.client.status == "running":
+            for future in futures:  # Client.cancel fails at the scheduler and loses its other tasks
+                future.release()
 
     def joblib(self, n_jobs: int | None) -> Any:
         from joblib import parallel_config
