@@ -103,12 +103,8 @@ def write_ranking(
     """Write ordered lists: as JSON with ``about``, as a TREC run with a name, else as a table."""
     from rankwright.data.io.trec import ranking_lines, ranking_lists
 
-    lines = (
-        ranking_lines(rows, run_name)
-        if about is None
-        else [to_json({**about, "queries": ranking_lists(rows)})]
-    )
-    write_result(lines, path)
+    content = None if about is None else to_json({**about, "queries": ranking_lists(rows)})
+    write_result(ranking_lines(rows, run_name) if content is None else [content], path)
 
 
 def write_result(lines: Iterable[str], path: str | None = None) -> None:
