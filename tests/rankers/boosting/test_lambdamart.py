@@ -362,6 +362,12 @@ def test_a_nonsensical_parameter_is_refused(data: Any, options: dict[str, Any]) 
         rw.LambdaMART(**options).fit(X, y, qid=qid)
 
 
+def test_names_of_features_of_an_array_are_refused_with_what_to_give(data: Any) -> None:
+    X, y, qid = data
+    with pytest.raises(ParameterError, match="no feature 'kind': .* Give numbers, from 0"):
+        rw.LambdaMART(categorical_features=["kind"]).fit(X, y, qid=qid)
+
+
 def test_it_orders_better_than_one_feature(data: Any) -> None:
     X, y, qid = data
     model = rw.LambdaMART(**SMALL).fit(X[:400], y[:400], qid=qid[:400])

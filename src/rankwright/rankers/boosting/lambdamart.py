@@ -490,7 +490,9 @@ def _feature_number(value: Any, names: list[Any], n_features: int, parameter: st
     if isinstance(value, str):
         if value in names:
             return names.index(value)
-        columns = f"the columns are {', '.join(map(str, names[:8]))}" if names else "X has no names"
+        columns = "X is an array, without names. Give numbers, from 0"
+        if names:
+            columns = f"the columns are {', '.join(map(str, names[:8]))}"
         raise ParameterError(f"LambdaMART({parameter}=...): no feature {value!r}: {columns}.")
     if isinstance(value, bool) or int(value) != value or not 0 <= value < n_features:
         raise ParameterError(
