@@ -332,12 +332,16 @@ def find_id(word: str, known: NDArray[Any], what: str = "id") -> Any:
     >>> find_id("anne", np.array(["ann"]), "user")
     Traceback (most recent call last):
     rankwright.exceptions.DataError: user 'anne' is not one of the 1 known. Did you mean ann?
+    >>> find_id("77", np.array([5, 6]), "user")
+    Traceback (most recent call last):
+    rankwright.exceptions.DataError: user '77' is not one of the 2 known. One of them is 5.
     """
     is_number = known.dtype.kind in "iu" and word.removeprefix("-").isdigit()
     key: Any = int(word) if is_number else word
     if not (known == key).any():
-        near = get_close_matches(word, [str(name) for name in known.tolist()], 3)
-        hint = f"Did you mean {' or '.join(near)}?" if near else f"One of them is {known[0]!r}."
+        names = known.tolist()
+        near = get_close_matches(word, [str(name) for name in names], 3)
+        hint = f"Did you mean {' or '.join(near)}?" if near else f"One of them is {names[0]!r}."
         raise DataError(f"{what} {word!r} is not one of the {len(known):,} known. {hint}")
     return key
 

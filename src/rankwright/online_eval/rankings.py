@@ -317,26 +317,26 @@ def _list_keys(log: ImpressionLog, position: IntArray) -> Any:
         return total + log.query[log.starts[:-1]].astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
 
 
-def _list_weights(lists: _Reranked) -> FloatArray:
+def _list_weights(lists: _Reranked, method: str) -> FloatArray:
     """One over the share of the query's sessions with this list, where it is the ranker's."""
     log = lists.log
     query = log.query[log.starts[:-1]]
     old, new = _list_keys(log, log.position), _list_keys(log, lists.position)
     _, number, count = np.unique(old, return_inverse=True, return_counts=True)
     sessions = np.bincount(query, minlength=len(log.queries))
-    _warn_of_support(float(np.mean(~np.isin(new, old))), "lists", "ips")
+    _warn_of_support(float(np.mean(~np.isin(new, old))), "lists", method)
     return np.where(old == new, sessions[query] / count[number], 0.0)
 
 
 def _ips(lists: _Reranked) -> _Values:
-    weight, log = _list_weights(lists), lists.log
+    weight, log = _list_weights(lists, "ips"), lists.log
     rewards = lists.sums(lists.rewards())
     return _Values(_centered(rewards, weight, log.query[log.starts[:-1]]), weight)
 
 
 def _snips(lists: _Reranked) -> _Values:
     """Values whose mean is the weighted mean, and whose spread is that of the delta method."""
-    weight = _list_weights(lists)
+    weight = _list_weights(lists, "snips")
     return _Values(normalized_terms(lists.sums(lists.rewards()), weight, "snips"), weight)
 
 
