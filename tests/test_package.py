@@ -79,3 +79,9 @@ def test_what_scripts_write_into_the_guide_is_up_to_date(script: str) -> None:
     """The table of public names, and the options of every verb."""
     made = run_path(str(API.with_name(f"{script}.py")))
     assert made["page"]() == made["PAGE"].read_text(), f"run: python docs/{script}.py"
+
+
+def test_no_decision_depends_on_the_text_of_a_class_name() -> None:
+    by_name = re.compile(r"\w\.__name__ (==|!=|in|not in) ")
+    modules = Path(rankwright.__file__).parent.rglob("*.py")
+    assert [path.name for path in modules if by_name.search(path.read_text())] == []

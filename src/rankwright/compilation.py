@@ -76,6 +76,7 @@ def _rankers(family: str) -> Iterator[Callable[[], Any]]:
     from scipy.sparse import csr_array
 
     from rankwright.rankers.base import rankers
+    from rankwright.rankers.boosting.rankboost import RankBoost
     from rankwright.rankers.boosting.weak_learners.estimators import TreeRanking
 
     rng = np.random.default_rng(0)
@@ -87,7 +88,7 @@ def _rankers(family: str) -> Iterator[Callable[[], Any]]:
         names = cls._get_param_names()
         few = {name: 3 for name in ("n_estimators", "max_iter") if name in names}
         models = [cls(**few)]
-        if cls.__name__ == "RankBoost":
+        if cls is RankBoost:
             models.append(cls(estimator=TreeRanking(max_leaf_nodes=4), **few))
         for model in models:
             for rows in (X, csr_array(X)):
