@@ -56,6 +56,9 @@ def test_an_estimator_of_the_users_own_is_boosted(data: Any, estimator: Any, tmp
     np.testing.assert_allclose(model.decision_function(X), scores)
     assert model.train_rloss_ <= model.training_bound_ < 1
     assert model.score(X, y, qid=qid) > 0.8
+    known = hasattr(model.estimators_[0], "feature_importances_")
+    assert (model.feature_importances_[:2].sum() > 0.7) == known  # the grades are of these two
+    assert round(float(model.feature_importances_.sum()), 9) == (1.0 if known else 0.0)
     with pytest.raises(ParameterError, match="save"):
         rw.save(model, tmp_path / "model.rw")
 

@@ -239,9 +239,11 @@ class Ensemble:
         The share of a tree is divided among its splits by their gains.
         """
         fall = np.maximum(-np.log(np.maximum(z, 1e-300)), 0.0)
-        if self.estimators is not None:
-            return np.zeros(n_features)  # nothing is known of their features
-        if self.root is None:
+        if self.estimators is not None:  # as they say themselves
+            none = np.zeros(n_features)
+            own = [getattr(one, "feature_importances_", none) for one in self.estimators]
+            share = fall @ np.array(own) if own else none
+        elif self.root is None:
             share = _sums(self.feature, fall, n_features)
         else:
             tree = np.searchsorted(self.root, np.arange(len(self.node_gain)), side="right") - 1

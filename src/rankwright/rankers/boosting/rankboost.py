@@ -104,7 +104,8 @@ class RankBoost(BoostedRanker):
     train_rloss_ : float
         The share of the training pairs in the wrong order, ties counted 1/2 (eq. 21).
     feature_importances_ : (n_features,) array
-        Each feature's share of the decrease of log(training bound).
+        Each feature's share of the decrease of log(training bound). With an estimator of your own,
+        by its own ``feature_importances_``; zeros if it has none.
     baseline_ : (n_features,) array or None
         The mean contribution of each feature over (some) training rows. None for trees.
     expected_value_ : float
