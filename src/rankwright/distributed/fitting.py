@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import _check_sample_weight
 
-from rankwright import exceptions
+from rankwright import exceptions, rankers
 from rankwright.distributed.base import Engine, ShardedValues
 from rankwright.distributed.inputs import is_remote, shard_input
 from rankwright.distributed.shards import (
@@ -42,12 +42,13 @@ FEW_ROWS = 1_000_000  # below about this many a cluster is slower than one machi
 def fit_function(estimator: Any) -> Callable[[Any, Engine, ShardedRows], None]:
     """The function that fits an estimator from shards; an error names those that have one."""
     cls = type(estimator)
-    if cls.__name__ not in FITS or not cls.__module__.startswith("rankwright."):
+    path = FITS.get(cls.__name__)
+    if path is None or cls is not getattr(rankers, cls.__name__):  # not another class of this name
         raise exceptions.ParameterError(
             f"{cls.__name__} cannot train on shards: fit it outside of rankwright.engine(...), on "
             f"one machine. Supported: {', '.join(sorted(FITS))}."
         )
-    module, _, name = FITS[cls.__name__].partition(":")
+    module, _, name = path.partition(":")
     function: Callable[[Any, Engine, ShardedRows], None] = getattr(import_module(module), name)
     return function
 
