@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import rankwright as rw
@@ -63,6 +64,16 @@ def test_the_random_state_makes_the_file_that_of_a_local_fit(judged, tmp_path, r
         assert run(*words, *where, "--random-state", 4, "-o", tmp_path / "model.rw") == 0
         models.add((tmp_path / "model.rw").read_bytes())
     assert len(models) == 1
+
+
+def test_columns_of_the_validation_file_are_found_by_name(folder, run):
+    table = pd.read_csv(folder / "part-1.csv")
+    table[table.columns[::-1]].to_csv(folder / "reversed.csv", index=False)
+    sets = ("--set", "n_estimators=9", "--set", "min_samples_leaf=5", "--set", "early_stopping=2")
+    words = ("train", folder / "part-*.csv", "--cluster", "local:2", *sets)
+    for name in ("part-1", "reversed"):
+        assert run(*words, "--valid", folder / f"{name}.csv", "-o", folder / f"{name}.rw") == 0
+    assert (folder / "part-1.rw").read_bytes() == (folder / "reversed.rw").read_bytes()
 
 
 def test_options_that_are_not_used_are_refused(folder, run, capsys):

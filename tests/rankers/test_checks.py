@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone
@@ -136,3 +137,9 @@ def test_time_that_grows_with_the_square_of_rows_is_announced(
     own = {name: value for name, value in limited.items() if hasattr(ranker, name)}
     if own:
         clone(ranker).set_params(**own).fit(X, X[:, 0] > 0)
+
+
+def test_dicts_without_a_column_of_the_model_are_refused_by_its_name() -> None:
+    model = rw.Regression().fit(pd.DataFrame({"a": [1.0, 2.0], "b": [2.0, 1.0]}), [0, 1])
+    with pytest.raises(DataError, match="X lacks the column 'b'"):
+        model.predict([{"a": 1.0}])

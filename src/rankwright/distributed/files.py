@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from rankwright.data.io.files import write_lines
-from rankwright.data.io.items import read_items
+from rankwright.data.io.items import detect_format, names_columns, read_items
 from rankwright.data.items import Items
 from rankwright.data.queries import Queries
 from rankwright.exceptions import DataError, DegenerateDataWarning, ParameterError
@@ -62,10 +62,20 @@ def fit_files(
         raise ParameterError("fit_files: call it inside `with rankwright.engine(...):`.")
     for name in ("distributed", "distributed.client"):  # the error that is raised says it all
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    eval_set = {} if valid is None else {"eval_set": (valid.X, valid.y), "eval_qid": valid.qid}
+    eval_set: dict[str, Any] = {}
+    if valid is not None:
+        X, names = valid.X, valid.feature_names
+        if names is not None and _has_names(list_files(files)[0]):  # in any order
+            X = dict(zip(names, valid.X.T, strict=True))
+        eval_set = {"eval_set": (X, valid.y), "eval_qid": valid.qid}
     with Progress(active=bool(verbose)) as progress, progress.watching(model):
         progress.text = lambda: str(engine.stage)
         return model.fit(files, y, qid=qid, **eval_set)
+
+
+def _has_names(path: str) -> bool:
+    kind = detect_format(path)
+    return kind in ("jsonl", "parquet") or (kind in ("csv", "tsv") and names_columns(path))
 
 
 def score_files(

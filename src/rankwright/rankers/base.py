@@ -19,6 +19,7 @@ from sklearn.utils.validation import (
     _check_sample_weight,
     check_array,
     check_is_fitted,
+    check_X_y,
     validate_data,
 )
 
@@ -415,14 +416,15 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
         The error about another column of text names it.
         """
+        names = None if reset else getattr(self, "feature_names_in_", None)
         try:
             rows = X if isinstance(X, np.ndarray) else checked_rows(X)
-            names = None if reset or y else getattr(self, "feature_names_in_", None)
             if (features := encoded_words(rows, names)) is not None:
-                return check_array(features, **self._row_checks())
+                check: Any = check_X_y if y else check_array
+                return check(features, *y, **self._row_checks())
             return validate_data(self, rows, *y, reset=reset, **self._row_checks())
         except (TypeError, ValueError):
-            if columns_of_dicts(X) is not None:
+            if names is None and columns_of_dicts(X) is not None:
                 raise exceptions.DataError(
                     "X holds dicts, which only a model that was fitted to named columns scores. "
                     "Give a data frame, such as pandas.DataFrame(X)."
