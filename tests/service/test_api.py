@@ -506,6 +506,19 @@ def test_old_entries_are_deleted_once_they_are_learned(serve, monkeypatch):
     assert client.service.follower.live.progress.n_examples == 4
 
 
+def test_old_lists_without_feedback_are_deleted(serve, monkeypatch):
+    from rankwright.service.learning import follower
+
+    monkeypatch.setattr(follower, "RETENTION_SECONDS", -1.0)
+    client = serve(retention_days=1e-9)
+    client.rank(ROWS)
+    deadline = time.monotonic() + 60
+    while client.get("/v1/log").text:
+        assert time.monotonic() < deadline
+        client.service.follower._wake.set()
+        time.sleep(0.02)
+
+
 def test_a_model_of_another_library_is_served(serve, files, tmp_path):
     path = tmp_path / "theirs.txt"
     rw.export(rw.load(files["boosted"]), path, to="lightgbm")

@@ -354,7 +354,8 @@ class Follower:
             self.history.drop_until(last)
             self.judgments.forget_until(last)
         self._snapshot()
-        self.store.delete_before(moment, self.seen)
+        waiting = self._select("min(seq)", after=self.seen)  # lists after the last feedback go, too
+        self.store.delete_before(moment, None if waiting is None else self.seen)
         self._swept = time.monotonic()
 
     def _forget(self) -> None:
