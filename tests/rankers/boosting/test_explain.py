@@ -7,13 +7,14 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
 from rankwright import LambdaMART, RankBoost, TreeRanking, load, save
-from rankwright.exceptions import DataError
+from rankwright.exceptions import DataError, ParameterError
 from rankwright.rankers.boosting.explain import leaf_paths, tree_shap
 from rankwright.scoring.trees import Trees
 from scoring.test_trees import VALUES, random_trees
@@ -139,6 +140,37 @@ def test_an_explanation_adds_up_to_the_difference_of_scores(model: Any) -> None:
     assert sizes == sorted(sizes, reverse=True)
     assert len(model.explain(X[0], X[5], n=1).contributions) == 1
     assert not model.explain(X[0], X[0]).contributions
+
+
+@pytest.mark.parametrize("estimator", ["threshold", "value", TreeRanking()], ids=str)
+@pytest.mark.parametrize("absent", ["zero", "abstain"])
+def test_rows_of_a_sparse_matrix_are_explained_as_they_are_scored(
+    estimator: Any, absent: str
+) -> None:
+    X, y, qid = _data()
+    rows = sparse.csr_matrix(np.where(np.nan_to_num(X) > 0, X, 0.0))
+    model = RankBoost(n_estimators=20, estimator=estimator, absent=absent).fit(rows, y, qid=qid)
+    why = model.explain(rows[0], rows[5])
+    scores = model.decision_function(rows[[0, 5]])
+    assert why.difference == scores[0] - scores[1]
+    assert sum(part.amount for part in why.contributions) == pytest.approx(why.difference)
+
+
+def test_rows_of_a_data_frame_are_explained_by_name_without_a_warning() -> None:
+    X, y, qid = _data()
+    frame = pd.DataFrame(X, columns=[f"f{i}" for i in range(X.shape[1])])
+    model = RankBoost(n_estimators=20).fit(frame, y, qid=qid)
+    why = str(model.explain(X[0], X[5]))
+    assert str(model.explain(frame[:1], frame[5:6])) == why
+    assert str(model.explain(frame.iloc[0], frame.iloc[5])) == why
+    assert model.fit(X, y, qid=qid).explain(frame.iloc[0], frame.iloc[5]).contributions
+    model.fit(frame, y, qid=qid)
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.explain(frame.iloc[0, ::-1], frame.iloc[5, ::-1])
+    with pytest.raises(DataError, match="x0 has 2 rows"):
+        model.explain(frame[:1], frame[4:6])
+    with pytest.raises(ParameterError, match=r"explain\(n=-1\)"):
+        model.explain(X[0], X[5], n=-1)
 
 
 def test_step_functions_of_one_feature_keep_their_shape_as_shapley_values() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from rankwright._typing import BoolArray, FloatArray, IntArray
@@ -17,7 +19,7 @@ from rankwright.rankers.boosting.ensemble import (
     Explanation,
     feature_parts,
 )
-from rankwright.rankers.schema import at_least
+from rankwright.rankers.schema import at_least, optional
 from rankwright.scoring.base import Scorer, columns_of, row_blocks
 from rankwright.scoring.linear import Additive, Slopes
 from rankwright.scoring.trees import Trees, go_up
@@ -83,14 +85,14 @@ class Explained(Ranker):
 
         Parameters
         ----------
-        x1, x0 : (n_features,) rows
+        x1, x0 : (n_features,) rows, or a data frame or CSR matrix of one row each
         n : int, optional
             The number of largest contributions to show; all by default.
         """
         check_is_fitted(self)
-        rows = np.array([np.ravel(x1), np.ravel(x0)], float)
-        rows = self._validated(rows, reset=False)
-        names = [str(name) for name in self._feature_names()]
+        optional(at_least(0)).check(f"{type(self).__name__}.explain", "n", n)
+        rows = _stacked(self._row(x1, "x1"), self._row(x0, "x0"))
+        names = self._feature_names()
         scorer = self._scorer()
         if isinstance(scorer, Trees):
             high, low = tree_shap(scorer, self._cover(), rows)
@@ -104,8 +106,22 @@ class Explained(Ranker):
         scores = scorer.decision_function(rows)
         return Explanation(float(scores[0] - scores[1]), tuple(parts[:n]))
 
-    def _feature_names(self) -> Any:
-        return getattr(self, "feature_names_in_", [f"x{i}" for i in range(self.n_features_in_)])
+    def _row(self, x: Any, name: str) -> Any:
+        """A row as (1, n_features); that of a data frame may be a pandas Series."""
+        if hasattr(x, "to_frame") and hasattr(x, "index"):
+            x = x.to_frame().T.infer_objects()
+        if not hasattr(x, "columns") and not sparse.issparse(x):
+            x = np.asarray(x, np.float64).reshape(1, -1)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "X (has|does not have valid) feature names")
+            row = self._validated(x, reset=False)
+        if row.shape[0] != 1:
+            raise DataError(f"explain: {name} has {row.shape[0]} rows. Give one.")
+        return row
+
+    def _feature_names(self) -> list[str]:
+        names = getattr(self, "feature_names_in_", [f"x{i}" for i in range(self.n_features_in_)])
+        return [str(name) for name in names]
 
     def _cover(self) -> IntArray:
         return np.asarray(self._stored("node_cover_"))
@@ -126,6 +142,13 @@ class Explained(Ranker):
                 "Fit it again."
             )
         return value
+
+
+def _stacked(upper: Any, lower: Any) -> Any:
+    """Two rows as one matrix, sparse if the first is."""
+    if sparse.issparse(upper):
+        return sparse.vstack([upper, lower], "csr")
+    return np.vstack([upper, lower.toarray() if sparse.issparse(lower) else lower])
 
 
 class Paths(NamedTuple):
