@@ -256,6 +256,9 @@ def test_partial_dependence_of_a_step_function_is_the_step_function() -> None:
     np.testing.assert_allclose(found.scores - found.scores[0], expected - expected[0], atol=1e-12)
     trees = rw.LambdaMART(n_estimators=3).fit(X, (X[:, 0] > 0).astype(int))
     assert partial_dependence(trees, X, 0).is_step
+    for feature in (-1, X.shape[1], "price"):
+        with pytest.raises(ParameterError, match="partial_dependence"):
+            partial_dependence(model, X, feature)
     line = partial_dependence(rw.Regression().fit(X, X[:, 1]), X, "x1", n_values=5)
     assert not line.is_step
     assert np.ptp(np.diff(line.scores) / np.diff(line.values)) < 1e-9

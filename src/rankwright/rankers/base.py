@@ -373,8 +373,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         types = {type(term) for _, term in given} | ({Mixture} if len(given) > 1 else set())
         able = [name for name, cls in rankers().items() if all(map(cls.takes, types))]
         text = " + ".join(f"{factor:g} * {type(term).__name__}" for factor, term in given[:4])
+        own = repr(self) if all(map(type(self).takes, types)) else type(self).__name__
         raise exceptions.FeedbackError(
-            f"{type(self).__name__} learns from {names} and got {text}. "
+            f"{own} learns from {names} and got {text}. "
             f"Rankers that learn from it: {', '.join(able) or 'none'}."
         )
 

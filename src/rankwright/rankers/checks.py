@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ from rankwright.exceptions import (
     DataError,
     DegenerateDataWarning,
     FeedbackError,
+    ParameterError,
     RankwrightError,
     RankwrightWarning,
     StreamWarning,
@@ -92,6 +93,18 @@ def check_sizes(ranker: Any, X: Any, largest: float | None = None) -> float:
             f"values above {LARGEST:g} overflow. {_SCALE}"
         )
     return largest
+
+
+def feature_number(caller: str, feature: Any, names: Sequence[str]) -> int:
+    """The column of a feature that is given by its number or name."""
+    if isinstance(feature, str) and feature in names:
+        return names.index(feature)
+    if isinstance(feature, int | np.integer) and 0 <= feature < len(names):
+        return int(feature)
+    raise ParameterError(
+        f"{caller}(feature={feature!r}): give a number from 0 to {len(names) - 1}, or a name: "
+        f"{', '.join(names[:5])}{', ...' if len(names) > 5 else ''}."
+    )
 
 
 def check_width(ranker: Any, n_columns: int) -> None:
@@ -210,7 +223,7 @@ def _range(X: Any) -> str:
     values = np.abs(X if isinstance(X, np.ndarray) else X.data)
     nonzero = values[values > 0]
     if not nonzero.size:
-        return "all values of X are 0"
+        return f"all values of X are 0{' or NaN' if np.isnan(values).any() else ''}"
     return f"absolute values of X other than 0 run from {nonzero.min():.3g} to {nonzero.max():.3g}"
 
 

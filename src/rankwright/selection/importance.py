@@ -16,6 +16,7 @@ from rankwright.data.vocabulary import as_ids
 from rankwright.metrics.evaluation import evaluate
 from rankwright.metrics.measure import Measure, predict_with
 from rankwright.rankers import schema
+from rankwright.rankers.checks import feature_number
 
 CONFIDENCE = 1.96  # standard errors: an interval that covers 95 %
 
@@ -182,7 +183,7 @@ def partial_dependence(
     """
     schema.at_least(2).check("partial_dependence", "n_values", n_values)
     rows, names = _dense(X), _names(X, model)
-    column = names.index(feature) if isinstance(feature, str) else int(feature)
+    column = feature_number("partial_dependence", feature, names)
     splits = _split_values(model, column)
     if values is None:
         values = _grid(rows[:, column], splits, n_values)

@@ -262,8 +262,17 @@ def test_parameters_that_contradict_each_other_are_refused(
         RankBoost(**options).fit(X, y, qid=qid)
 
 
+@pytest.mark.parametrize("feature", [3, -1, 0.5, "price"])
+def test_the_contribution_of_a_feature_that_does_not_exist_is_refused(feature: Any) -> None:
+    X, y, qid = _problem(30)
+    model = RankBoost(n_estimators=3).fit(X[:, :3], y, qid=qid)
+    with pytest.raises(ParameterError, match=r"a number from 0 to 2, or a name: x0, x1, x2\."):
+        model.contribution(feature)
+    assert model.contribution("x1").value.tolist() == model.contribution(1).value.tolist()
+
+
 def test_ndcg_weights_need_grades() -> None:
-    with pytest.raises(FeedbackError, match="learns from Grades"):
+    with pytest.raises(FeedbackError, match=r"^RankBoost\(weighting='ndcg'\) learns from Grades"):
         RankBoost(weighting="ndcg").fit_feedback(np.eye(2), Pairs([0], [1]))
 
 
@@ -273,6 +282,12 @@ def test_features_that_say_nothing_are_reported_and_score_zero() -> None:
     with pytest.warns(DegenerateDataWarning, match="no weak ranking"):
         model = RankBoost().fit(X, [0, 1, 0, 1, 0, 1])
     np.testing.assert_array_equal(model.decision_function(X), np.zeros(6))
+
+
+@pytest.mark.filterwarnings("ignore:RankBoost. no weak ranking")
+def test_the_warning_about_rows_without_a_value_does_not_call_them_zeros() -> None:
+    with pytest.warns(DegenerateDataWarning, match="all values of X are 0 or NaN"):
+        RankBoost().fit(np.full((6, 2), np.nan), [0, 1, 0, 1, 0, 1])
 
 
 def test_having_a_value_at_all_can_be_what_counts() -> None:

@@ -17,6 +17,7 @@ from rankwright.rankers.boosting.ensemble import BASELINE, LEARNED, Curve, basel
 from rankwright.rankers.boosting.training import CALLBACKS, BoostedRanker, TrainingResult, boost
 from rankwright.rankers.boosting.weak_learners.estimators import IS_WEAK_ESTIMATOR, TreeRanking
 from rankwright.rankers.boosting.weak_learners.splitting import DEFAULTS
+from rankwright.rankers.checks import feature_number
 from rankwright.rankers.early_stopping import EARLY_STOPPING, Validation
 from rankwright.rankers.schema import floats, integer, real
 from rankwright.scoring.linear import Additive
@@ -300,15 +301,14 @@ class RankBoost(BoostedRanker):
         """Return the contribution of a feature as a function of its value (monotone if
         cumulative)."""
         check_is_fitted(self)
-        if isinstance(feature, str):
-            feature = list(self.feature_names_in_).index(feature)
+        number = feature_number("RankBoost.contribution", feature, self._feature_names())
         scorer = self._scorer()
         if not isinstance(scorer, Additive):
             raise ParameterError(
                 f"RankBoost(estimator={self.estimator!r}).contribution: only a sum of "
                 "thresholds is a sum of curves."
             )
-        return Curve(*scorer.curve(int(feature)))
+        return Curve(*scorer.curve(number))
 
     def generalization_bound(self, delta: float = 0.05, d: int | None = None) -> float:
         """Compute Theorem 3's bound on the share of misordered new pairs, with probability 1 -
