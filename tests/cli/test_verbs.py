@@ -187,6 +187,8 @@ def test_fuse_can_learn_from_judged_queries(shell):
     found = json.loads(shell(*words, "--qrels", "$F/qrels.txt", "--json").stdout)
     assert {len(entries) for entries in found["queries"].values()} == {2}
     assert "--qrels" in shell(*words, code=2).stderr
+    seeded = [*words, "--qrels", "$F/qrels.txt", "--ranker", "RankNet"]  # draws random numbers
+    assert shell(*seeded).stdout == shell(*seeded).stdout
 
 
 def test_fuse_goes_on_with_what_it_learned(shell, files, tmp_path):

@@ -191,7 +191,8 @@ def _fit_fusion(runs: Any, qrels: Any, ranker: str | None, settings: list[str]) 
     from rankwright.selection.by_name import parse_settings
 
     defaults = {} if ranker else rw.LearnedFusion.default_ranker().get_params(deep=False)
-    learner = rw.make_ranker(ranker or "RankBoost", defaults | parse_settings(settings))
+    params = defaults | parse_settings(settings)
+    learner = rw.make_ranker(ranker or "RankBoost", params, random_state=0)
     return rw.LearnedFusion(learner).fit(runs, rw.read_qrels(qrels))
 
 
