@@ -209,7 +209,7 @@ def test_theorem_three_is_infinite_on_small_data_and_falls_with_the_rows() -> No
     model.n_lower_ = model.n_upper_ = 10**8
     near, far = model.generalization_bound(0.05), model.generalization_bound(0.05, d=50)
     assert model.train_rloss_ < near < far < 1.0
-    with pytest.raises(ParameterError, match="delta"):
+    with pytest.raises(ParameterError, match="delta must be a number > 0"):
         model.generalization_bound(0.0)
 
 

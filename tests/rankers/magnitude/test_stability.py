@@ -92,3 +92,6 @@ def test_each_query_is_cut_by_itself() -> None:
     assert kept.tolist() == [2, 1]
     with pytest.raises(ParameterError, match="at_least"):
         rw.cut_at_gap([1.0], at_least=0)
+    for gap in (np.nan, -1.0):
+        with pytest.raises(ParameterError, match="min_gap must be a number >= 0"):
+            rw.cut_at_gap([2.0, 1.0], min_gap=gap)

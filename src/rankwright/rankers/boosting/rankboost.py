@@ -320,13 +320,13 @@ class RankBoost(BoostedRanker):
 
         Parameters
         ----------
-        delta : float, 0 < delta < 1
+        delta : float, 0 < delta <= 1
         d : int >= 2, optional
             The VC dimension of the weak rankings; by default a bound for thresholds on
             ``n_features`` features, the largest d with 2 ** d <= 2 n_features (d + 1).
         """
         check_is_fitted(self)
-        schema.between(1e-300, 1.0).check("generalization_bound", "delta", delta)
+        schema.positive(1.0).check("generalization_bound", "delta", delta)
         d = vc_dimension(self.n_features_in_) if d is None else d
         schema.at_least(2).check("generalization_bound", "d", d)
         error = min(1.0, self.train_rloss_ + self.train_ties_ / 2)

@@ -52,7 +52,7 @@ def cut_at_gap(
     scores : (n_items,) numbers, in any order
     qid : (n_items,) query ids; None is one list
     at_least, at_most : the smallest and the largest number of items to keep
-    min_gap : smallest gap to cut at; without such a gap the list is kept (up to ``at_most``)
+    min_gap : cut only at a larger gap; without one the list is kept (up to ``at_most``)
 
     Returns
     -------
@@ -71,6 +71,7 @@ def cut_at_gap(
             f"cut_at_gap(at_least={at_least!r}, at_most={at_most!r}): at_least must be an integer "
             ">= 1 and at_most None or an integer >= at_least."
         )
+    schema.number(0.0).check("cut_at_gap", "min_gap", min_gap)
     values = as_column(scores, "scores", np.shape(scores)[0] if np.ndim(scores) else 0)
     queries = Queries.from_ids(qid, len(values))
     kept = []
