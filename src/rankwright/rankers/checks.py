@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -95,15 +96,18 @@ def check_sizes(ranker: Any, X: Any, largest: float | None = None) -> float:
     return largest
 
 
-def feature_number(caller: str, feature: Any, names: Sequence[str]) -> int:
-    """The column of a feature that is given by its number or name."""
+def feature_number(where: str, feature: Any, names: Sequence[Any], n_features: int) -> int:
+    """The column of a feature that is given by its number, or by name if there are names."""
     if isinstance(feature, str) and feature in names:
         return names.index(feature)
-    if isinstance(feature, int | np.integer) and 0 <= feature < len(names):
+    is_number = isinstance(feature, Real) and not isinstance(feature, bool | np.bool_)
+    if is_number and feature in range(n_features):
         return int(feature)
+    known = "; X is an array, without names"
+    if names:
+        known = f", or a name: {', '.join(map(str, names[:5]))}{', ...' if len(names) > 5 else ''}"
     raise ParameterError(
-        f"{caller}(feature={feature!r}): give a number from 0 to {len(names) - 1}, or a name: "
-        f"{', '.join(names[:5])}{', ...' if len(names) > 5 else ''}."
+        f"{where}: no feature {feature!r}. Give a number from 0 to {n_features - 1}{known}."
     )
 
 

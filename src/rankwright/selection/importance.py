@@ -183,7 +183,7 @@ def partial_dependence(
     """
     schema.at_least(2).check("partial_dependence", "n_values", n_values)
     rows, names = _dense(X), _names(X, model)
-    column = feature_number("partial_dependence", feature, names)
+    column = feature_number("partial_dependence", feature, names, rows.shape[1])
     splits = _split_values(model, column)
     if values is None:
         values = _grid(rows[:, column], splits, n_values)

@@ -29,6 +29,7 @@ from rankwright.rankers.boosting.pair_losses import (
     gradients_of,
 )
 from rankwright.rankers.boosting.training import CALLBACKS, BoostedRanker, Round, progress_bar
+from rankwright.rankers.checks import feature_number
 from rankwright.rankers.early_stopping import EARLY_STOPPING, Validation
 from rankwright.rankers.schema import floats, integer, real
 
@@ -437,8 +438,13 @@ class LambdaMART(BoostedRanker):
         values = np.atleast_1d(np.asarray(given))
         if values.dtype.kind == "b" and values.shape == (n_features,):
             return np.asarray(values)
-        for value in values.tolist():
-            mask[_feature_number(value, names, n_features, "categorical_features")] = True
+        if values.dtype.kind == "b":
+            raise ParameterError(
+                f"LambdaMART(categorical_features=...): a mask of {values.size} values, but X has "
+                f"{n_features} features."
+            )
+        where = "LambdaMART(categorical_features=...)"
+        mask[[feature_number(where, value, names, n_features) for value in values.tolist()]] = True
         return mask
 
     def _monotone(self, categorical: BoolArray) -> Any:
@@ -461,9 +467,9 @@ class LambdaMART(BoostedRanker):
             size = 1 if given == "no_interactions" else min(2, n_features)
             return tuple(frozenset(group) for group in combinations(every, size))
         names = list(getattr(self, "feature_names_in_", []))
+        where = "LambdaMART(interaction_cst=...)"
         groups = [
-            frozenset(_feature_number(f, names, n_features, "interaction_cst") for f in group)
-            for group in given
+            frozenset(feature_number(where, f, names, n_features) for f in group) for group in given
         ]
         rest = frozenset(every) - frozenset().union(*groups)
         return (*groups, rest) if rest else tuple(groups)
@@ -483,20 +489,3 @@ class QueryDraw(NamedTuple):
 def query_keys(grades: Grades, rows: IntArray) -> Hashes:
     """A hash of the query of each row."""
     return hash_ids(grades.queries.ids)[grades.queries.codes[rows]]
-
-
-def _feature_number(value: Any, names: list[Any], n_features: int, parameter: str) -> int:
-    """The number of a feature given by name or number."""
-    if isinstance(value, str):
-        if value in names:
-            return names.index(value)
-        columns = "X is an array, without names. Give numbers, from 0"
-        if names:
-            columns = f"the columns are {', '.join(map(str, names[:8]))}"
-        raise ParameterError(f"LambdaMART({parameter}=...): no feature {value!r}: {columns}.")
-    if isinstance(value, bool) or int(value) != value or not 0 <= value < n_features:
-        raise ParameterError(
-            f"LambdaMART({parameter}=...): feature {value!r}; X has {n_features} features, "
-            f"numbered from 0. For a mask give {n_features} values."
-        )
-    return int(value)

@@ -301,7 +301,9 @@ class RankBoost(BoostedRanker):
         """Return the contribution of a feature as a function of its value (monotone if
         cumulative)."""
         check_is_fitted(self)
-        number = feature_number("RankBoost.contribution", feature, self._feature_names())
+        number = feature_number(
+            "RankBoost.contribution", feature, self._feature_names(), self.n_features_in_
+        )
         scorer = self._scorer()
         if not isinstance(scorer, Additive):
             raise ParameterError(
