@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
 
 import pytest
 
@@ -104,11 +103,8 @@ def test_a_slip_in_a_name_is_answered_with_the_right_one(shell):
 
 
 def test_options_of_a_verb_below_a_verb_have_a_table_of_their_own(shell, tmp_path):
-    text = shell("data", "list", "--json", "--print-config").stdout
-    assert tomllib.loads(text) == {"data": {"list": {"json": True}}}
-    (tmp_path / "c.toml").write_text(text)
+    (tmp_path / "c.toml").write_text("[data.list]\njson = true\n")
     assert "movielens-1m" in json.loads(shell("data", "list", "--config", "c.toml").stdout)
-    assert "name the command" in shell("--print-config", code=2).stderr
 
 
 @pytest.mark.parametrize("verb", ["train", "predict", "rank", "evaluate", "compare", "tune"])

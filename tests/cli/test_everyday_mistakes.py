@@ -153,11 +153,6 @@ def test_a_table_of_options_for_no_verb_is_refused(shell, tmp_path):
     assert "[trian] is not a command" in done.stderr
 
 
-def test_printed_options_begin_with_the_call_as_it_was_typed(shell):
-    done = shell("train", "-", "--qid", "search term", "--print-config")
-    assert done.stdout.startswith("# rankwright train - --qid 'search term'\n[train]\n")
-
-
 def test_the_next_command_names_the_columns_too(shell, shop):
     words = ["train", "shop.csv", *NAMED, "--feature", "price", "--ranker", "regression"]
     done = shell(*words)

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -163,14 +162,6 @@ def test_options_come_from_a_toml_file_and_words_win(shell, tmp_path):
     assert "not TOML" in shell(*words[:3], "--config", "bad.toml", code=3).stderr
     (tmp_path / "odd.toml").write_text("[evaluate]\nnothing = 1\n")
     assert "nothing" in shell(*words[:3], "--config", "odd.toml", code=2).stderr
-
-
-def test_printed_options_are_a_config_file(shell, tmp_path):
-    words = ("evaluate", "$F/model.rw", "$F/test.txt")
-    text = shell(*words, "-m", "P@3", "--json", "--print-config").stdout
-    assert tomllib.loads(text)["evaluate"]["measures"] == ["P@3"]
-    (tmp_path / "c.toml").write_text(text)
-    assert list(json.loads(shell(*words, "--config", "c.toml").stdout)["measures"]) == ["P@3"]
 
 
 # A test that runs in the background of a shell inherits that SIGINT is ignored.

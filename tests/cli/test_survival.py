@@ -28,7 +28,6 @@ ONTO_ITSELF = [
     ("train", "a.txt", "-o", "new.rw", "--report", "../{here}/new.rw"),
     ("train", "a.txt", "--group", "b.txt", "-o", "b.txt"),
     ("train", "sizes", "-o", "sizes.query"),
-    ("train", "a.txt", "--key-file", "key", "-o", "key"),
     ("train", "a.txt", "--config", "c.toml", "--report", "c.toml"),
     ("tune", "a.txt", "-o", "a.txt"),
     ("predict", "m.rw", "a.txt", "-o", "a.txt"),
@@ -58,7 +57,7 @@ def test_no_result_replaces_what_is_read(words, shell, files, tmp_path):
         (tmp_path / name).write_bytes(source.read_bytes())
     os.symlink(tmp_path / "a.txt", tmp_path / "link.txt")
     os.link(tmp_path / "a.txt", tmp_path / "hard.txt")
-    small = {"key": "0123456789abcdef0123", "c.toml": "[train]\nrandom-state = 1\n"}
+    small = {"c.toml": "[train]\nrandom-state = 1\n"}
     small |= {"sizes": "1 1:2\n0 1:1\n", "sizes.query": "2\n"}
     for name, content in small.items():
         (tmp_path / name).write_text(content)
@@ -90,17 +89,6 @@ def test_group_sizes_are_found_beside_the_data(shell, tmp_path):
     assert "6 queries" in told.stderr
     shell("evaluate", "model.rw", "rank.train")
     shell("check", "rank.train")
-
-
-def test_a_key_signs_models_and_refuses_others(shell, tmp_path):
-    (tmp_path / "key").write_text("0123456789abcdef0123\n")
-    (tmp_path / "short").write_text("0123\n")
-    keyed = ("--key-file", "key")
-    shell("train", "$F/train.txt", "--ranker", "Regression", "-o", "m.rw", *keyed)
-    shell("predict", "m.rw", "$F/test.txt", *keyed)
-    assert "no key was given" in shell("predict", "m.rw", "$F/test.txt", code=4).stderr
-    assert "not signed" in shell("predict", "$F/model.rw", "$F/test.txt", *keyed, code=4).stderr
-    assert "16 to" in shell("predict", "m.rw", "$F/test.txt", "--key-file", "short", code=2).stderr
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 import time
@@ -16,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import rankwright as rw
-from rankwright.exceptions import ModelFileError, ParameterError
+from rankwright.exceptions import ModelFileError
 from rankwright.persist import codec
 from rankwright.rankers.schema import floats, integers
 
@@ -201,46 +200,3 @@ def test_a_pipe_in_place_of_the_file_does_not_hang(
     thread.start()
     thread.join(10)
     assert "not a regular file" in str(errors)
-
-
-KEY = b"0123456789abcdef"
-
-
-@pytest.fixture
-def signed(regression: Any, tmp_path: Path) -> Path:
-    path = tmp_path / "signed.rw"
-    rw.save(regression, path, key=KEY)
-    return path
-
-
-@pytest.mark.parametrize("reader", READERS, ids=["load", "load_scorer"])
-def test_a_signed_file_loads_with_its_key_only(
-    reader: Callable[..., Any], signed: Path, saved: Path, rows: np.ndarray, regression: Any
-) -> None:
-    scores = reader(signed, key=KEY.decode()).decision_function(rows)
-    assert np.array_equal(scores, regression.decision_function(rows))
-    with pytest.raises(ModelFileError, match=r"signed, and no key was given.*--key-file"):
-        reader(signed)
-    with pytest.raises(ModelFileError, match="signature does not match the key"):
-        reader(signed, key=b"another key")
-    with pytest.raises(ModelFileError, match="not signed"):
-        reader(saved, key=KEY)
-    with pytest.raises(ParameterError, match="key is a int"):
-        reader(saved, key=7)
-
-
-def test_a_forged_file_cannot_keep_its_signature(signed: Path, forgery: Any) -> None:
-    file = forgery(signed)
-    signature = file.header["__metadata__"]["hmac-sha256"]
-    file.array("model.coef_")[0] += 1.0
-    write = file.write
-
-    def sign_again(path: Path) -> Path:
-        write(path)
-        file.header["__metadata__"]["hmac-sha256"] = signature
-        raw = json.dumps(file.header).encode()
-        path.write_bytes(len(raw).to_bytes(8, "little") + raw + file.data)
-        return path
-
-    with pytest.raises(ModelFileError, match="signature does not match"):
-        rw.load(sign_again(signed), key=KEY)

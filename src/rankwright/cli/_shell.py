@@ -25,7 +25,7 @@ from rankwright.data.io.files import check_outputs, naming, write_lines
 from rankwright.data.io.pipes import STDIN, name_pipes
 from rankwright.exceptions import ParameterError
 
-# The run sets both: parameters of the library -> options of its verb; --config and --key-file.
+# The run sets both: parameters of the library -> options of its verb; --config.
 option_names: dict[str, str] = {}
 common_inputs: list[str | None] = []
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import io
-import json
 import os
-import shlex
 import sys
 import traceback
 import warnings
 from argparse import ArgumentError, ArgumentParser, Namespace
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from functools import partial
 from typing import Any, cast
 
@@ -53,8 +50,7 @@ File formats are detected from the extension and the first line: LETOR (.txt
 gzipped. - is standard input.
 
 Every command also takes --config FILE.toml (read options from the table named
-after the command), --print-config (print the options as such a file and exit)
-and --key-file FILE (sign model files, and load only files with this signature).
+after the command).
 
 RANKWRIGHT_MAX_BYTES and RANKWRIGHT_MAX_FEATURES raise the limits of readers.
 
@@ -170,56 +166,34 @@ def _show_warning(shown: set[str], message: Any, category: Any, *where: Any, **m
 
 def _run(words: list[str], ours: Namespace) -> None:
     sh.option_names.clear()
-    sh.common_inputs[:] = [ours.config, ours.key_file]
+    sh.common_inputs[:] = [ours.config]
     if sys.stdout.isatty() and words and not {"-h", "--help", "--version"} & {*words}:
         sys.stdout = cast(Any, Terminal(sys.stdout))
     words = [STDIN if word == "-" else word for word in words]  # cyclopts takes - for an option
     if words and words[0] in VERBS and app[words[0]].default_command is not None:
         app[words[0]].help = None  # show the docstring, with examples
     app.config = () if ours.config is None else (_read_config(ours.config),)
-    verbs, path, _ = app.parse_commands(words)
+    _, path, _ = app.parse_commands(words)
     command, bound, _ = app.parse_args(words, exit_on_error=False)
-    if ours.print_config and not verbs:
-        raise ParameterError("--print-config: name the command, such as rankwright train DATA.")
     if command is not path[-1].default_command:  # help or version
         command(*bound.args, **bound.kwargs)
         return
     bound.apply_defaults()
-    options = list(_options_of(path[-1], bound))
-    if ours.print_config:
-        print_config(words, verbs, options)
-        return
     # Of two parameters of one name, the library's errors are about that of the first group.
-    for name, parameter, _, _ in sorted(options, key=lambda option: not option[3]):
-        sh.option_names.setdefault(parameter, name)
+    for argument in sorted(path[-1].assemble_argument_collection(), key=lambda one: not one.keys):
+        if argument.names[0].startswith("--"):
+            sh.option_names.setdefault(argument.field_info.name, argument.names[0])
     with PipeCopies() as pipes:
-        if ours.key_file is not None:
-            from rankwright.persist.format import using_key
-
-            pipes.enter_context(using_key(ours.key_file))
         for name, value in bound.arguments.items():
             if name not in OUTPUTS:
                 bound.arguments[name] = _copied(value, pipes)
         command(*bound.args, **bound.kwargs)
 
 
-def _options_of(verb: App, bound: inspect.BoundArguments) -> Iterator[tuple[str, str, Any, bool]]:
-    """Name, parameter and value of each option, and whether it is in a group."""
-    group: Any = None
-    for argument in verb.assemble_argument_collection():
-        parameter, in_group = argument.field_info.name, bool(argument.keys)
-        value = getattr(group, parameter) if in_group else bound.arguments[parameter]
-        group = group if in_group else value
-        if argument.names[0].startswith("--"):
-            yield argument.names[0], parameter, value, in_group
-
-
 def take_options(words: list[str]) -> tuple[list[str], Namespace]:
     """The words without the options that every verb has, and these options."""
     parser = ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     parser.add_argument("--config")
-    parser.add_argument("--key-file")
-    parser.add_argument("--print-config", action="store_true")
     ours = words[: words.index("--")] if "--" in words else words
     try:
         known, rest = parser.parse_known_args(ours)
@@ -245,16 +219,6 @@ def _read_config(path: str) -> Any:
             f"of its name, such as [train]; the commands are {', '.join(VERBS)}."
         )
     return Dict(tables, source=path)
-
-
-def print_config(words: list[str], verbs: Sequence[str], options: list[Any]) -> None:
-    """Print the options that this call would run with, as a table of a TOML file."""
-    call = shlex.join(["rankwright", *("-" if word == STDIN else word for word in words)])
-    print(f"# {call}".replace("\n", " "))
-    print(f"[{'.'.join(verbs)}]")
-    for name, _, value, _ in options:
-        line = f"{name.removeprefix('--')} = {json.dumps(value, ensure_ascii=False)}"
-        print(line if value is not None else f"# {line.removesuffix(' null')}")
 
 
 class Terminal:

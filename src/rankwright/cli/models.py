@@ -198,7 +198,7 @@ def compare(
     report: sh.Report = None,
     json: sh.Json = False,
     reading: sh.GradedOptions = sh.GradedOptions(),  # noqa: B008
-    on_log: LogOptions = LogOptions(),  # noqa: B008
+    on_log: LogOptions = LogOptions(),
 ) -> None:
     """Compare systems on the same data, in a table with significance tests.
 

@@ -52,7 +52,7 @@ def serve(
     retention_days: float | None = None,
     rate_limit: float | None = None,
     allow_host: list[str] = [],  # noqa: B006
-    judging: JudgingOptions = JudgingOptions(),  # noqa: B008
+    judging: JudgingOptions = JudgingOptions(),
 ) -> None:
     """Rank, recommend and fuse over HTTP; collect feedback and learn from it.
 

@@ -66,8 +66,8 @@ def train(
     report: sh.Report = None,
     json: sh.Json = False,
     table: sh.GradedOptions = sh.GradedOptions(),  # noqa: B008
-    clicks: ClickOptions = ClickOptions(),  # noqa: B008
-    engine: EngineOptions = EngineOptions(),  # noqa: B008
+    clicks: ClickOptions = ClickOptions(),
+    engine: EngineOptions = EngineOptions(),
 ) -> None:
     """Train a model on graded items, on the clicks of a log, or on pairs.
 

@@ -5,7 +5,7 @@
 ``scorer``       :func:`load_scorer`: scoring only, with NumPy alone, for servers and small images
 ``classes``      the closed tables of classes that a file may hold, and how they are rebuilt
 ``codec``        numbers, text, arrays, scorers and transforms as JSON plus named arrays, and back
-``format``       the file itself: manifest, header, arrays, hashes, limits, signatures
+``format``       the file itself: manifest, header, arrays, hashes, limits
 ===============  ===================================================================================
 
 What a file promises

@@ -181,14 +181,11 @@ def foreign_kind(path: Any) -> str | None:
     return kind or (by_name.get(extension) if start else None)
 
 
-def load_foreign(path: Any, fault: NotModelFile, max_bytes: int, key: Any) -> ForeignScorer:
+def load_foreign(path: Any, fault: NotModelFile, max_bytes: int) -> ForeignScorer:
     """Read a model of another library; refuse it if it is damaged, or with the fault given."""
     kind = foreign_kind(path)
     if kind is None:
         raise fault
-    if key is not None:
-        reason = f"it is {_LIBRARIES[kind]}, which has no signature, and a key was given"
-        raise Refused(reason, "Load it without a key if you trust the file.")
     limit = min(max_bytes, MAX_FOREIGN)
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size

@@ -4,7 +4,6 @@
 
     8 bytes      length of the header, little endian
     header       JSON: {"__metadata__": {"rankwright": manifest, "sha256": ...}, array: {...}, ...}
-                 (and "hmac-sha256" in the metadata of a signed file)
     data         the arrays, one after another, little endian, C order
 
 The manifest is a JSON text of its own, so that its hash does not depend on how the header is
@@ -17,7 +16,6 @@ code never sees a byte that was not checked.
 from __future__ import annotations
 
 import hashlib
-import hmac
 import json
 import math
 import os
@@ -33,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwright.data.io.files import atomic_write
-from rankwright.exceptions import DataError, ModelFileError, ParameterError
+from rankwright.exceptions import DataError, ModelFileError
 
 Array = NDArray[Any]
 
@@ -43,10 +41,6 @@ MAX_HEADER = 2**24
 MAX_VALUES = 2**20  # in one JSON text; bounds the memory it can take
 PERMISSIONS = 0o666  # less the umask, as for any document: training and serving are seldom one user
 
-_SIGNATURE = "hmac-sha256"
-_KEY_BYTES = 16, 4096  # the shortest and the longest key in a file
-_CONTEXT = b"rankwright model file\0"  # so that the key can sign other things as well
-_HOW = " (key=, or --key-file at the shell)"
 _DTYPES = {"F64": "<f8", "F32": "<f4", "I64": "<i8", "I32": "<i4", "U8": "|u1", "BOOL": "|b1"}
 _DTYPE_NAMES = {np.dtype(code): name for name, code in _DTYPES.items()}
 
@@ -158,15 +152,12 @@ def store(array: Array) -> tuple[Array, Stored]:
     return plain, Stored(name, list(array.shape), "F" if fortran else "C", _hash(plain))
 
 
-def write_file(path: Any, manifest: Manifest, arrays: Mapping[str, Array], key: Any = None) -> None:
+def write_file(path: Any, manifest: Manifest, arrays: Mapping[str, Array]) -> None:
     """Write the manifest and the arrays that :func:`store` returned, completely or not at all."""
-    secret = as_key(key)
     # Wide types first: every array then starts at a multiple of its own width.
     names = sorted(arrays, key=lambda name: -arrays[name].itemsize)
     text = _to_json(msgspec.to_builtins(manifest))
     metadata = {"rankwright": text, "sha256": hashlib.sha256(text.encode()).hexdigest()}
-    if secret is not None:
-        metadata[_SIGNATURE] = sign(text.encode(), secret)
     header: dict[str, Any] = {"__metadata__": metadata}
     end = 0
     for name in names:
@@ -201,21 +192,20 @@ def open_regular(path: Any) -> Iterator[BinaryIO]:
 
 
 def read_file(
-    path: Any, max_bytes: int = MAX_BYTES, *, mmap: bool = False, key: Any = None
+    path: Any, max_bytes: int = MAX_BYTES, *, mmap: bool = False
 ) -> tuple[Manifest, dict[str, Array]]:
     """Read and check a whole file: its sizes first, then its manifest, then each array.
 
     With ``mmap`` arrays stay in the file: their pages are shared by all processes that map it, and
     copied when they are written to.
     """
-    secret = as_key(key)
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         if size > max_bytes:
             fault = f"it has {size:,} bytes, the limit is {max_bytes:,}"
             raise Refused(fault, "If you trust it, raise the limit with max_bytes=.")
         header = _read_header(file, size)
-        manifest = _read_manifest(header.pop("__metadata__", None), secret)
+        manifest = _read_manifest(header.pop("__metadata__", None))
         names = _check_layout(header, manifest.arrays, size - file.tell())
         read = _map_array if mmap else _read_array
         arrays = {name: read(file, name, manifest.arrays[name]) for name in names}
@@ -248,17 +238,16 @@ def _foreign(start: bytes) -> NotModelFile:
     return NotModelFile(f"it is {name}, not a rankwright model file", remedy)
 
 
-def _read_manifest(metadata: Any, key: bytes | None) -> Manifest:
+def _read_manifest(metadata: Any) -> Manifest:
     if not isinstance(metadata, dict) or "rankwright" not in metadata:
         fault = "it is a safetensors file, but not one that rankwright wrote"
         raise Refused(fault, "Give a file written by rankwright.save(model, path).")
     text, digest = metadata["rankwright"], metadata.get("sha256")
-    if not isinstance(text, str) or set(metadata) - {_SIGNATURE} != {"rankwright", "sha256"}:
+    if not isinstance(text, str) or set(metadata) != {"rankwright", "sha256"}:
         raise Refused("its metadata are damaged")
     raw = text.encode(errors="surrogatepass")
     if hashlib.sha256(raw).hexdigest() != digest:
         raise Refused("its manifest does not match its checksum: it was damaged or edited")
-    _check_signature(raw, metadata.get(_SIGNATURE), key)
     content = _from_json(raw, "manifest")
     version = content.get("format")
     if type(version) is not int or version < 1:
@@ -273,21 +262,6 @@ def _read_manifest(metadata: Any, key: bytes | None) -> Manifest:
         return msgspec.convert(content, Manifest)
     except msgspec.ValidationError as error:
         raise Refused(f"its manifest is malformed ({brief(error)})") from error
-
-
-def _check_signature(manifest: bytes, given: Any, key: bytes | None) -> None:
-    if key is None and given is not None:
-        raise Refused("it is signed, and no key was given", f"Give the key that signed it{_HOW}.")
-    if key is not None and given is None:
-        raise Refused(
-            "it is not signed, and with a key only files signed with it are loaded",
-            "Save the model again with the key, or load it without one if you trust the file.",
-        )
-    if key is not None and not is_signed_by(key, manifest, given):
-        raise Refused(
-            "its signature does not match the key: another key signed it, or it was changed",
-            f"Give the key that signed it{_HOW}, or get the file again from its source.",
-        )
 
 
 def _to_json(value: Any) -> str:
@@ -390,50 +364,3 @@ def _bytes_of(array: Array) -> memoryview:
 
 def _hash(array: Array) -> str:
     return hashlib.sha256(_bytes_of(array)).hexdigest()
-
-
-# Signatures: only the holders of a key can make them. A signature covers the manifest, which holds
-# the SHA-256 of every array, and so the whole file.
-_process_key: bytes | None = None
-
-
-@contextmanager
-def using_key(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Save and load with the key in a file, where no ``key=`` is given."""
-    global _process_key
-    before, _process_key = _process_key, read_key(path)
-    try:
-        yield
-    finally:
-        _process_key = before
-
-
-def read_key(path: str | os.PathLike[str]) -> bytes:
-    """The key in a file: its bytes without white space at the ends, at least 16 of them."""
-    with open(path, "rb") as file:
-        key = file.read(_KEY_BYTES[1] + 1).strip()
-    if not _KEY_BYTES[0] <= len(key) <= _KEY_BYTES[1]:
-        raise ParameterError(
-            f"{os.fspath(path)}: a key has {_KEY_BYTES[0]} to {_KEY_BYTES[1]} bytes. Make one: "
-            "openssl rand -hex 32 > key.txt"
-        )
-    return key
-
-
-def as_key(key: Any) -> bytes | None:
-    """The bytes of a key; None gives the key of the process, if one was set."""
-    if key is None:
-        return _process_key
-    raw = key.encode() if isinstance(key, str) else key
-    if not isinstance(raw, bytes | bytearray) or not raw:
-        raise ParameterError(f"key is a {type(key).__name__}: give bytes or text, not empty.")
-    return bytes(raw)
-
-
-def sign(manifest: bytes, key: bytes) -> str:
-    return hmac.new(key, _CONTEXT + manifest, hashlib.sha256).hexdigest()
-
-
-def is_signed_by(key: bytes, manifest: bytes, signature: Any) -> bool:
-    """Whether this is the signature; takes the same time wherever the two differ."""
-    return hmac.compare_digest(sign(manifest, key).encode(), str(signature).encode())

@@ -15,11 +15,11 @@ from rankwright.persist import classes
 from rankwright.persist import format as fmt
 from rankwright.persist.codec import Packer, Unpacker, build_state, is_same_state, pack_state
 from rankwright.persist.foreign import load_foreign
-from rankwright.persist.format import Manifest, NotModelFile, Refused, Served, as_key
+from rankwright.persist.format import Manifest, NotModelFile, Refused, Served
 from rankwright.persist.scorer import scorer_of
 
 
-def save(model: Any, path: Any, *, key: bytes | str | None = None) -> None:
+def save(model: Any, path: Any) -> None:
     """Save a fitted ranker, transformer, pipeline, recommender or learned fusion to a file.
 
     The new file replaces ``path`` atomically once it is complete and on disk. It gets the
@@ -34,9 +34,6 @@ def save(model: Any, path: Any, *, key: bytes | str | None = None) -> None:
         ``MinMaxScaler`` or ``MaxAbsScaler``. A custom ranker whose scorer is a class of
         ``rankwright.scoring`` is saved as that scorer, without your class
     path : where to write, usually with the extension ``.rw``
-    key : sign the file with this secret: it then loads only with the same ``key``. A valid
-        signature proves that a holder of the key wrote the file and that it was not changed. The
-        file is not encrypted.
 
     Raises
     ------
@@ -57,7 +54,7 @@ def save(model: Any, path: Any, *, key: bytes | str | None = None) -> None:
     (manifest, arrays), kind = _pack(model), type(model).__name__
     try:
         _unpack(manifest, arrays, own=False)  # a file that could not be loaded is not written
-        fmt.write_file(path, manifest, arrays, key)
+        fmt.write_file(path, manifest, arrays)
     except Refused as refused:
         raise ParameterError(f"save: {kind}: {refused.reason}.") from refused
     except DataError as error:
@@ -65,13 +62,7 @@ def save(model: Any, path: Any, *, key: bytes | str | None = None) -> None:
         raise ParameterError(fault) from error
 
 
-def load(
-    path: Any,
-    *,
-    max_bytes: int = fmt.MAX_BYTES,
-    mmap: bool = False,
-    key: bytes | str | None = None,
-) -> Any:
+def load(path: Any, *, max_bytes: int = fmt.MAX_BYTES, mmap: bool = False) -> Any:
     """Load a model from a file written by :func:`save` or by another library.
 
     Safe for untrusted files: nothing in a file is executed, sizes are checked before memory
@@ -87,8 +78,6 @@ def load(
     max_bytes : refuse a larger file before reading it; default 2 GiB
     mmap : memory-map large arrays, so that all processes that load the file share them; do not
         change the file in place while it is in use (``save`` replaces it, which is safe)
-    key : the secret that signed the file (see :func:`save`). With a key, a file that is not signed
-        or signed with another key is refused; without one, a signed file is.
 
     Returns
     -------
@@ -113,12 +102,11 @@ def load(
     ...
     rankwright.exceptions.ModelFileError: ...model.pkl: it is a pickle (it could run any code ...
     """
-    key = as_key(key)
     with fmt.refusing(path):
         try:
-            content = fmt.read_file(path, max_bytes, mmap=mmap, key=key)
+            content = fmt.read_file(path, max_bytes, mmap=mmap)
         except NotModelFile as fault:
-            return load_foreign(path, fault, max_bytes, key)
+            return load_foreign(path, fault, max_bytes)
         return _unpack(*content)
 
 

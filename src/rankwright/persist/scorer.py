@@ -35,7 +35,6 @@ from rankwright.persist.format import (
     NotModelFile,
     Refused,
     StateNode,
-    as_key,
     brief,
     read_file,
     refusing,
@@ -49,13 +48,7 @@ from rankwright.scoring.transforms import QueryScale
 MOST_VALUES = 1 << 27
 
 
-def load_scorer(
-    path: Any,
-    *,
-    max_bytes: int = MAX_BYTES,
-    key: bytes | str | None = None,
-    verify: bool = False,
-) -> SavedScorer:
+def load_scorer(path: Any, *, max_bytes: int = MAX_BYTES, verify: bool = False) -> SavedScorer:
     """Load a model file for scoring only.
 
     Scores equal those of the saved model bit for bit: both run the code of ``rankwright.scoring``.
@@ -66,7 +59,6 @@ def load_scorer(
     path : path of a file written by :func:`rankwright.save`, or of a model of another library as in
         :func:`rankwright.load`
     max_bytes : refuse a larger file before reading it; default 2 GiB
-    key : the secret that signed the file, as in :func:`rankwright.load`
     verify : also rebuild the whole model, and refuse a file whose model would give other scores,
         which happens only with forged files. Needs scikit-learn. :func:`rankwright.load` always
         does this. Without it, the scorer is compared with the fitted values that the file contains:
@@ -90,14 +82,13 @@ def load_scorer(
     >>> scorer.rank([[0.5], [3.0]])
     array([2, 1])
     """
-    key = as_key(key)
     with refusing(path):
         try:
-            manifest, arrays = read_file(path, max_bytes, key=key)
+            manifest, arrays = read_file(path, max_bytes)
         except NotModelFile as fault:
             from rankwright.persist.foreign import load_foreign
 
-            return load_foreign(path, fault, max_bytes, key)
+            return load_foreign(path, fault, max_bytes)
         if verify:
             from rankwright.persist.models import check_model
 
