@@ -98,6 +98,21 @@ def test_a_large_offset_of_the_features_loses_no_digits(twin: Any) -> None:
     np.testing.assert_allclose(far.coef_, near.coef_, rtol=1e-7)
 
 
+@pytest.mark.parametrize("C", [1e2, 1e4, 1e6])
+@pytest.mark.parametrize("wide", [False, True])
+def test_the_dual_of_features_far_from_zero_is_the_model_of_centered_features(
+    C: float, wide: bool
+) -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(20, 30) if wide else (80, 5)), rng.integers(0, 4, 20 if wide else 80)
+    qid = np.arange(len(y)) % 3
+    centered = rw.MPRank(C=C, solver="dual").fit(X, y, qid=qid)
+    far = rw.MPRank(C=C, solver="dual").fit(X + 100.0, y, qid=qid)
+    np.testing.assert_allclose(far.coef_, centered.coef_, rtol=1e-5, atol=1e-7)
+    chosen = rw.MPRankCV(Cs=[C], kernel=lambda A, B: A @ B.T).fit(X + 100.0, y, qid=qid)
+    np.testing.assert_allclose(gaps(chosen.predict(X)), gaps(centered.predict(X)), atol=1e-4)
+
+
 def test_training_cost_is_the_mean_over_all_pairs(rows: Any) -> None:
     for options in ({}, {"solver": "dual"}, {"solver": "online"}, {"loss": "absolute"}):
         model = rw.MPRank(C=3.0, **options).fit(rows.X, rows.y, **rows.fit_arguments)

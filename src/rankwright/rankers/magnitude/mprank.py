@@ -197,13 +197,17 @@ class MPRank(LeaveOut, MagnitudeRanker):
         self._keep_linear(self._solve(scatter))
 
     def _fit_dual(self, problem: Problem) -> None:
-        """Eq 13, by a Cholesky factor."""
+        """Eq 13, by a Cholesky factor.
+
+        The solution is centered but for rounding errors, which the rows themselves, unlike centered
+        ones, multiply by the length of their mean.
+        """
         K, sample = problem.matrix(), problem.sample
         factor, mean_row = 2.0 * self.C / sample.total, sample.mass @ K / sample.total
         cholesky = factorized(center_gram(scale_gram(K, sample), sample), factor)
         right = sample.roots * sample.centered(sample.y)
         solved, _ = linalg.lapack.dpotrs(cholesky, right, lower=0)
-        self._keep_alpha(problem, factor * sample.roots * solved, mean_row)
+        self._keep_alpha(problem, factor * sample.roots * sample.projected(solved), mean_row)
 
     def _fit_online(self, problem: Problem) -> None:
         sample = problem.sample
@@ -220,9 +224,7 @@ class MPRank(LeaveOut, MagnitudeRanker):
             K = center_gram(scale_gram(K, sample), sample)
             alpha, _ = self._sweep(K, K.diagonal().copy(), sample, is_gram=True)
             # From coefficients of centered rows to coefficients of the rows themselves: P alpha.
-            along = np.add.reduceat(sample.unit * alpha, sample.ptr[:-1])
-            alpha = sample.roots * (alpha - sample.unit * along[sample.codes])
-            self._keep_alpha(problem, alpha, mean_row)
+            self._keep_alpha(problem, sample.roots * sample.projected(alpha), mean_row)
 
     def _sweep(
         self, table: FloatArray, square: FloatArray, sample: Sample, is_gram: bool = False

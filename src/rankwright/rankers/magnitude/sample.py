@@ -144,6 +144,11 @@ class Sample:
         """Values minus the weighted mean of their query."""
         return values - self.means(values)[self.codes]
 
+    def projected(self, vector: FloatArray) -> FloatArray:
+        """P v, the part of a vector of scaled rows that is orthogonal to every b_q."""
+        along = np.add.reduceat(self.unit * vector, self.ptr[:-1])
+        return vector - self.unit * along[self.codes]
+
     def overall(self, values: FloatArray) -> float:
         """The weighted mean of all rows."""
         return float(self.mass @ values) / self.total

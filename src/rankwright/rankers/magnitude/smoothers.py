@@ -130,7 +130,8 @@ class Source(ABC):
 
     def solve(self, factor: float) -> FloatArray:
         """The dual coefficients of the sample's rows."""
-        return np.asarray(factor * self.sample.roots * self.smoother(factor).error)
+        error = self.sample.projected(self.smoother(factor).error)
+        return np.asarray(factor * self.sample.roots * error)
 
     @cached_property
     def target(self) -> FloatArray:
