@@ -151,15 +151,22 @@ class Additive(Scorer):
         owner, steps = index[order], threshold[order]
         new = np.ones(len(order), bool)
         new[1:] = (owner[1:] != owner[:-1]) | (steps[1:] != steps[:-1])
-        rise = np.bincount(np.cumsum(new) - 1, alpha[order], int(new.sum()))
         n_steps = np.bincount(owner[new], minlength=len(used))
         ptr = np.concatenate([[0], np.cumsum(n_steps)])
-        start = np.bincount(index[~finite], alpha[~finite], len(used)).astype(np.float64)
-        value = np.repeat(start, n_steps + 1)
-        for i in range(len(used)):
-            value[ptr[i] + i + 1 : ptr[i + 1] + i + 1] += np.cumsum(rise[ptr[i] : ptr[i + 1]])
+
+        def stairs(amount: FloatArray) -> FloatArray:
+            """The amounts of the rounds of each feature, summed from the lowest threshold up."""
+            start = np.bincount(index[~finite], amount[~finite], len(used)).astype(np.float64)
+            rise = np.bincount(np.cumsum(new) - 1, amount[order], int(new.sum()))
+            sums = np.repeat(start, n_steps + 1)
+            for i in range(len(used)):
+                sums[ptr[i] + i + 1 : ptr[i + 1] + i + 1] += np.cumsum(rise[ptr[i] : ptr[i + 1]])
+            return sums
+
+        # A missing value that every round treats as some value must get the same bits, so its sum
+        # takes the same order.
+        value, missing = stairs(alpha), stairs(default * alpha)[ptr[1:] + np.arange(len(used))]
         used, ptr = used.astype(np.int64), ptr.astype(np.int64)
-        missing = np.bincount(index, default * alpha, len(used)).astype(np.float64)
         return cls(n_inputs, used, ptr, steps[new], value, missing, absent_abstains)
 
     def curve(self, feature: int) -> tuple[FloatArray, FloatArray, float]:

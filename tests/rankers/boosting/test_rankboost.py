@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from rankwright.exceptions import DegenerateDataWarning, FeedbackError
 from rankwright.feedback.base import Grades
 from rankwright.feedback.pair_weights import PairDistribution
 from rankwright.feedback.pairs import Bipartite, Pairs
+from rankwright.rankers.boosting.rankboost import generalization_bound
 
 
 def _problem(n: int = 300, d: int = 5, seed: int = 0, levels: int = 3) -> tuple[Any, Any, Any]:
@@ -211,6 +213,35 @@ def test_theorem_three_is_infinite_on_small_data_and_falls_with_the_rows() -> No
     assert model.train_rloss_ < near < far < 1.0
     with pytest.raises(ParameterError, match="delta must be a number > 0"):
         model.generalization_bound(0.0)
+
+
+@pytest.mark.parametrize("n_rows", [10**5, 10**6, 10**7])
+def test_theorem_three_never_falls_in_the_number_of_rounds(n_rows: int) -> None:
+    bounds = [generalization_bound(0.1, n_rows, n_rows, T, 0.05, 9) for T in range(1, 4000)]
+    assert bounds == sorted(bounds)
+    assert bounds[-1] == np.inf
+
+
+@pytest.mark.parametrize("criterion", ["r", "z", "newton"])
+def test_rows_that_every_round_ties_have_equal_scores(criterion: str) -> None:
+    """Training loss and ties are those of exact sums, also where values are missing."""
+    for seed in range(120):
+        rng = np.random.default_rng(seed)
+        X = rng.integers(0, 6, (int(rng.integers(8, 30)), int(rng.integers(1, 4)))).astype(float)
+        X[rng.random(X.shape) < 0.3] = np.nan
+        y = rng.integers(0, 3, len(X))
+        model = RankBoost(n_estimators=30, criterion=criterion, cumulative=False).fit(X, y)
+        rounds = zip(model.feature_, model.threshold_, model.default_, strict=True)
+        h = [np.where(np.isnan(X[:, f]), default, X[:, f] > t) for f, t, default in rounds]
+        votes = np.array(h).reshape(-1, len(X)).T
+        scores = model.decision_function(X)
+        same = (votes[:, None] == votes).all(axis=2)
+        assert (scores[:, None] == scores)[same].all()
+        exact = np.array([sum(Fraction(a) for a in model.alpha_[v == 1]) for v in votes])
+        pairs = y[:, None] > y
+        if pairs.any():
+            wrong = (exact[:, None] < exact)[pairs] + 0.5 * (exact[:, None] == exact)[pairs]
+            assert model.train_rloss_ == pytest.approx(wrong.mean(), abs=1e-9)
 
 
 def test_a_callback_sees_every_round_and_may_end_the_training() -> None:

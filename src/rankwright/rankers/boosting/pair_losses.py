@@ -213,7 +213,11 @@ class PairGradients:
 
 
 class ExponentialGradients:
-    """The exponential loss by RankBoost's potentials: O(rows), divided by the sum of the loss."""
+    """The exponential loss by RankBoost's potentials, in O(rows).
+
+    They are divided by the weight of all pairs at the scores of the call before, which is the sum
+    of the loss there (in the first call, the pairs' own weight): a factor changes no tree.
+    """
 
     def __init__(self, grades: Grades, n_items: int, weights: PairWeights, pool: Team) -> None:
         if weights.name == "grade_difference":
