@@ -223,6 +223,22 @@ def test_a_measure_scores_for_the_searches_of_scikit_learn(measure: str) -> None
     np.testing.assert_array_equal(by_fold, expected)
 
 
+@pytest.mark.parametrize("scaled", [False, True])
+def test_a_scorer_without_queries_warns_as_score_does(scaled: bool) -> None:
+    data = items(4, n_queries=9)
+    model = make_pipeline(StandardScaler(), RankSVM()) if scaled else RankSVM()
+    scorer, step = Measure("NDCG@10").scorer(), "ranksvm__" if scaled else ""
+    search = GridSearchCV(model, {f"{step}C": [1.0]}, scoring=scorer, cv=3)
+    with pytest.warns(MissingQueryWarning, match=r"Pass qid to the scorer.*metadata_routing"):
+        search.fit(data.X, data.y, **{f"{step}qid": data.qid})
+    found = RankSearchCV(RankSVM(), {"C": [1.0]}, cv=3).fit(data.X, data.y, qid=data.qid)
+    for fitted in (search.best_estimator_, found):
+        with pytest.warns(MissingQueryWarning, match="RankSVM was trained on 9 queries"):
+            scorer(fitted, data.X, data.y)
+        scorer(fitted, data.X, data.y, qid=data.qid)
+    scorer(RankSVM().fit(data.X, data.y), data.X, data.y)  # trained on one list
+
+
 def test_a_scorer_takes_the_conventions_of_other_tools() -> None:
     search = tune(RankSVM(), {"C": [1.0]}, TRAIN, VALID, "NDCG@3", like="letor3")
     scores = search.best_estimator_.decision_function(VALID.X)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import re
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
-from rankwright.exceptions import MeasureError, ParameterError
+from rankwright.exceptions import MeasureError, MissingQueryWarning, ParameterError
 from rankwright.metrics import formulas, pairwise
 from rankwright.metrics.ranked_lists import RankedLists
 
@@ -261,8 +262,10 @@ class Measure:
     def scorer(self, *, like: str | None = None) -> MeasureScorer:
         """This measure for ``scoring=`` of scikit-learn's searches and ``cross_val_score``.
 
-        It requests ``qid`` as metadata (``sklearn.set_config(enable_metadata_routing=True)``).
-        Higher is better: the value of a loss is negated. ``like`` is as in :func:`evaluate`.
+        It requests ``qid`` as metadata (``sklearn.set_config(enable_metadata_routing=True)``);
+        without it, a ranker trained on several queries is scored on one list, with a
+        MissingQueryWarning. Higher is better: the value of a loss is negated. ``like`` is as in
+        :func:`evaluate`.
 
         >>> from rankwright import RankSVM
         >>> model = RankSVM().fit([[0.0], [1.0], [2.0]], [0, 1, 2])
@@ -422,6 +425,33 @@ def predict_with(model: Any, method: str, X: Any, qid: Any) -> Any:
         return getattr(model, method)(X, qid=qid)
 
 
+ROUTING = (
+    "For grid search and cross-validation: sklearn.set_config(enable_metadata_routing=True) and "
+    'GridSearchCV(ranker, grid, cv=GroupKFold().set_split_request(groups="qid"))'
+    ".fit(X, y, qid=qid)."
+)
+
+
+def warn_without_queries(model: Any, call: str) -> None:
+    """Warn that ``call`` scores a ranker without qid if it was trained on several queries.
+
+    The ranker may be the last step of a pipeline, or the best one of a search.
+    """
+    ranker = model
+    while not hasattr(ranker, "n_queries_in_"):
+        steps = getattr(ranker, "steps", [(None, None)])
+        ranker = getattr(ranker, "best_estimator_", steps[-1][1])
+        if ranker is None:
+            return
+    if ranker.n_queries_in_ > 1:
+        warnings.warn(
+            f"{type(ranker).__name__} was trained on {ranker.n_queries_in_} queries and is scored "
+            f"without qid, so all rows count as one query. Pass qid to {call}. {ROUTING}",
+            MissingQueryWarning,
+            stacklevel=3,
+        )
+
+
 @dataclass(frozen=True)
 class MeasureScorer:
     """What :meth:`Measure.scorer` returns: called with a fitted ranker, rows, grades and queries.
@@ -435,6 +465,8 @@ class MeasureScorer:
     def __call__(self, estimator: Any, X: Any, y: Any, qid: Any = None) -> float:
         from rankwright.metrics.evaluation import evaluate
 
+        if qid is None:
+            warn_without_queries(estimator, "the scorer")
         scores = predict_with(estimator, "decision_function", X, qid)
         predictions = None
         if self.measure.reads_predictions:

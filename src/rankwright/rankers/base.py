@@ -29,6 +29,7 @@ from rankwright.data.inputs import checked_rows, columns_of_dicts, encoded_words
 from rankwright.data.queries import Queries
 from rankwright.feedback.base import Feedback, Grades, Mixture, as_grades
 from rankwright.feedback.pairs import Bipartite, Pairs
+from rankwright.metrics.measure import warn_without_queries
 from rankwright.metrics.pairwise import pairwise_accuracy
 from rankwright.parallel import current_engine, single_threaded_blas, state_lock
 from rankwright.rankers import checks
@@ -36,12 +37,6 @@ from rankwright.rankers.early_stopping import EarlyStopping, EvalSet, Validation
 from rankwright.rankers.schema import Constraint, Learned, check_parameters, integer, texts
 from rankwright.scoring.base import Scorer, Transform
 from rankwright.scoring.transforms import QueryScale
-
-ROUTING = (
-    "For grid search and cross-validation: sklearn.set_config(enable_metadata_routing=True) and "
-    'GridSearchCV(ranker, grid, cv=GroupKFold().set_split_request(groups="qid"))'
-    ".fit(X, y, qid=qid)."
-)
 
 
 class Ranker(BaseEstimator):  # type: ignore[misc]
@@ -197,13 +192,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         any pair the score is 1/2, as for guessing, with a DegenerateDataWarning.
         """
         scores = self.decision_function(X, qid)
-        if qid is None and self.n_queries_in_ > 1:
-            warnings.warn(
-                f"{type(self).__name__} was trained on {self.n_queries_in_} queries and is scored "
-                f"without qid, so all rows count as one query. Pass qid to score(). {ROUTING}",
-                exceptions.MissingQueryWarning,
-                stacklevel=2,
-            )
+        if qid is None:
+            warn_without_queries(self, "score()")
         queries = Queries.from_ids(qid, len(scores))
         weights = None if sample_weight is None else np.asarray(sample_weight)
         value, n_queries = pairwise_accuracy(scores, as_grades(y, "y"), queries, weights)
