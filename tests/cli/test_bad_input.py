@@ -63,6 +63,15 @@ def test_a_pipe_is_called_stdin_in_errors(shell):
     assert "<stdin>:2:" in done.stderr
 
 
+def test_standard_input_is_read_once(shell):
+    assert "only one" in shell("predict", "-", "-", stdin=GOOD, code=2).stderr
+
+
+def test_parquet_from_a_pipe_is_refused(shell):
+    done = shell("info", "-", stdin=b"PAR1" + bytes(20) + b"PAR1", code=3)
+    assert "Save it to a file" in done.stderr
+
+
 def test_bad_lines_can_be_left_out(shell, tmp_path):
     (tmp_path / "a.txt").write_text(GOOD + "1 qid:1 1:x\n" + GOOD)
     done = shell("predict", "$F/model.rw", "a.txt", "--on-bad-line", "skip")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 
 import pytest
@@ -246,12 +244,3 @@ def test_the_two_ways_in_are_one(monkeypatch):
             signal.signal(number, handler)
     with pytest.raises(ParameterError):
         console.check_targets(output="-")
-
-
-def test_no_space_for_a_copy_of_standard_input_names_the_file(shell, monkeypatch):
-    def fail(*args):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr("shutil.copyfileobj", fail)
-    told = shell("check", "-", stdin="1 qid:1 1:2\n", code=5).stderr
-    assert f"{tempfile.gettempdir()}: No space left on device" in told

@@ -21,8 +21,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Group, Parameter, validators
 
 import rankwright as rw
-from rankwright.data.io.files import check_outputs, naming, write_lines
-from rankwright.data.io.pipes import STDIN, name_pipes
+from rankwright.data.io.files import STDIN, check_outputs, naming, write_lines
 from rankwright.exceptions import ParameterError
 
 # The run sets both: parameters of the library -> options of its verb; --config.
@@ -40,7 +39,7 @@ def escape_controls(text: str) -> str:
 
 def note(text: str) -> None:
     """Print a line to standard error; pipes carry results only."""
-    print(escape_controls(name_pipes(text)), file=sys.stderr, flush=True)
+    print(escape_controls(text), file=sys.stderr, flush=True)
 
 
 def note_content(path: str, content: Any) -> None:
@@ -50,13 +49,12 @@ def note_content(path: str, content: Any) -> None:
 
 def to_json(content: Any) -> str:
     """A result as JSON; NaN and infinite values become null, other objects are as they print."""
-    text = json.dumps(_plain(content), indent=1, ensure_ascii=False, default=repr)
-    return name_pipes(text) + "\n"
+    return json.dumps(_plain(content), indent=1, ensure_ascii=False, default=repr) + "\n"
 
 
 def answer(json: bool, text: Any, content: Mapping[str, Any], output: str | None = None) -> None:
     """Write a result: the text, or its content as JSON."""
-    write_result([to_json(content) if json else name_pipes(f"{text}\n")], output)
+    write_result([to_json(content) if json else f"{text}\n"], output)
 
 
 def _plain(value: Any) -> Any:

@@ -18,8 +18,7 @@ from cyclopts import App, CycloptsError, Parameter
 from rankwright import __version__
 from rankwright.cli import EXIT_FILE, EXIT_INTERRUPTED
 from rankwright.cli import _shell as sh
-from rankwright.data.io.files import naming
-from rankwright.data.io.pipes import STDIN, PipeCopies
+from rankwright.data.io.files import STDIN, PipedFile, naming, read_pipe
 from rankwright.exceptions import (
     ClusterError,
     DataError,
@@ -183,11 +182,11 @@ def _run(words: list[str], ours: Namespace) -> None:
     for argument in sorted(path[-1].assemble_argument_collection(), key=lambda one: not one.keys):
         if argument.names[0].startswith("--"):
             sh.option_names.setdefault(argument.field_info.name, argument.names[0])
-    with PipeCopies() as pipes:
-        for name, value in bound.arguments.items():
-            if name not in OUTPUTS:
-                bound.arguments[name] = _copied(value, pipes)
-        command(*bound.args, **bound.kwargs)
+    read: set[str] = set()
+    for name, value in bound.arguments.items():
+        if name not in OUTPUTS:
+            bound.arguments[name] = _read_pipes(value, read)
+    command(*bound.args, **bound.kwargs)
 
 
 def take_options(words: list[str]) -> tuple[list[str], Namespace]:
@@ -238,11 +237,15 @@ class Terminal:
         return getattr(self._stream, name)
 
 
-def _copied(value: Any, pipes: PipeCopies) -> Any:
-    """A path, several paths or a group of options, with copies instead of pipes."""
+def _read_pipes(value: Any, read: set[str]) -> Any:
+    """A path, several paths or a group of options, with the content of pipes, each read once."""
     if isinstance(value, tuple):
-        return tuple(_copied(part, pipes) for part in value)
+        return tuple(_read_pipes(part, read) for part in value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        parts = {name: _copied(part, pipes) for name, part in vars(value).items()}
+        parts = {name: _read_pipes(part, read) for name, part in vars(value).items()}
         return dataclasses.replace(value, **parts)
-    return pipes.copy(value) if isinstance(value, str) else value
+    if isinstance(value, str) and value in read:
+        raise ParameterError("- is standard input: only one of the files can come from it.")
+    path = read_pipe(value) if isinstance(value, str) else value
+    read |= {path} if isinstance(path, PipedFile) else set()
+    return path

@@ -175,7 +175,10 @@ class LogOptions:
 
     def compare(self, models: dict[str, str], table: sh.TableOptions) -> Any:
         """Estimates of the reward of each model, and of their differences."""
-        path, scorers = str(self.log), {name: rw.load_scorer(file) for name, file in models.items()}
+        path, scorers = (
+            self.log or "",
+            {name: rw.load_scorer(file) for name, file in models.items()},
+        )
         return rw.persist.compare_models_on_log(
             scorers,
             rw.service.read_impressions(path),

@@ -98,7 +98,7 @@ def train(
     sh.check_targets(*sources, output=output, report=report)
     if (data is None) == (log is None):
         raise ParameterError("give DATA to train on, or --log with the log of rankwright serve.")
-    source, chosen = str(data or log), _make_ranker(ranker, set, engine, random_state)
+    source, chosen = data or log or "", _make_ranker(ranker, set, engine, random_state)
     kind = "files" if str(engine) else "items" if log else _detect_kind(source, table, clicks)
     if kind != "items":
         why = sh.UNREAD.format(engine) if str(engine) else "is for graded items. Leave it out."

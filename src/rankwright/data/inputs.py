@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwright._typing import FloatArray
+from rankwright.data.io.files import PipedFile
 from rankwright.data.vocabulary import is_missing
 from rankwright.exceptions import DataError
 
@@ -73,6 +74,8 @@ def read_parquet(path: str | os.PathLike[str]) -> Columns:
             f"{path} is a Parquet file, but no library that reads Parquet is installed. "
             "Install duckdb: pip install 'rankwright[data]' (polars, pyarrow and pandas work too)."
         )
+    if isinstance(path, PipedFile):
+        raise DataError(f"{path}: Parquet cannot be read from a pipe. Save it to a file first.")
     open(path, "rb").close()  # what cannot be opened is not a damaged file
     name = one_file(path)
     try:

@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from rankwright._typing import FloatArray
+from rankwright.data.io.files import file_size
 from rankwright.data.queries import Queries
 from rankwright.persist import foreign_trees as trees
 from rankwright.persist.format import NotModelFile, Refused, open_regular
@@ -188,7 +189,7 @@ def load_foreign(path: Any, fault: NotModelFile, max_bytes: int) -> ForeignScore
         raise fault
     limit = min(max_bytes, MAX_FOREIGN)
     with open_regular(path) as file:
-        size = os.fstat(file.fileno()).st_size
+        size = file_size(file)
         if size > limit:
             raise Refused(f"it has {size:,} bytes, the limit is {limit:,}", "Use a smaller model.")
         raw = b"" if kind in _BY_PATH else file.read(limit)

@@ -30,7 +30,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwright.data.io.files import atomic_write
+from rankwright.data.io.files import PipedFile, atomic_write, file_size, open_binary
 from rankwright.exceptions import DataError, ModelFileError
 
 Array = NDArray[Any]
@@ -177,8 +177,12 @@ def write_file(path: Any, manifest: Manifest, arrays: Mapping[str, Array]) -> No
 def open_regular(path: Any) -> Iterator[BinaryIO]:
     """Open a regular file for reading; a pipe is refused and cannot make the call wait.
 
-    The open file is examined, not the path, which may be another file a moment later.
+    The open file is examined, not the path, which may be another file a moment later. The content
+    of a pipe that the command line has read is opened in memory.
     """
+    if isinstance(path, PipedFile):
+        yield open_binary(path)
+        return
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     descriptor = os.open(path, flags)
     try:
@@ -200,7 +204,7 @@ def read_file(
     copied when they are written to.
     """
     with open_regular(path) as file:
-        size = os.fstat(file.fileno()).st_size
+        size = file_size(file)
         if size > max_bytes:
             fault = f"it has {size:,} bytes, the limit is {max_bytes:,}"
             raise Refused(fault, "If you trust it, raise the limit with max_bytes=.")

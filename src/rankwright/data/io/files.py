@@ -8,6 +8,7 @@ import io
 import os
 import re
 import stat
+import sys
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -40,6 +41,40 @@ _SIGNATURES = [
     (b"\xfd7zXZ\x00", "an xz file", "decompress it (unxz)"),
     (b"PAR1", "a Parquet file", "read it with read_table or read_ratings"),
 ]
+
+
+STDIN = "<stdin>"  # the path of standard input, also in errors
+
+
+class PipedFile(str):
+    """The path of a pipe, with its content: readers open a file twice, a pipe gives it once."""
+
+    data: bytes
+
+
+def read_pipe(path: str) -> str:
+    """Read standard input or a named pipe; the path of any other file stays as it is.
+
+    >>> read_pipe("train.txt")
+    'train.txt'
+    """
+    piped = PipedFile(path)
+    if path == STDIN:
+        piped.data = sys.stdin.buffer.read()
+    elif os.path.exists(path) and stat.S_ISFIFO(os.stat(path).st_mode):
+        piped.data = Path(path).read_bytes()
+    else:
+        return path
+    return piped
+
+
+def open_binary(path: str | os.PathLike[str]) -> BinaryIO:
+    """Open a file for reading, also one that came through a pipe."""
+    if isinstance(path, PipedFile):
+        return cast(BinaryIO, io.BufferedReader(io.BytesIO(path.data)))
+    if os.path.isdir(path):
+        raise DataError(f"{os.fspath(path)} is a folder: give the path of a file in it.")
+    return open(path, "rb")
 
 
 def bounded(read: Callable[P, R]) -> Callable[P, R]:
@@ -180,6 +215,13 @@ def _with_bare_newlines(block: bytes) -> bytes:
     return block.replace(b"\r\n", b"\n").removesuffix(b"\r")
 
 
+def file_size(file: BinaryIO) -> int:
+    """The number of bytes of an open file, which is then at its start."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(0)
+    return size
+
+
 @contextmanager
 def open_text(path: Any) -> Iterator[TextFile]:
     """Open a path, or wrap a file that is open already (which stays open)."""
@@ -191,10 +233,8 @@ def open_text(path: Any) -> Iterator[TextFile]:
     if not isinstance(path, str | os.PathLike):
         raise ParameterError(f"path is {path!r}: give a path or a file open for reading.")
     name = os.fspath(path)
-    if os.path.isdir(name):
-        raise DataError(f"{name} is a folder: give the path of a file in it.")
-    with open(name, "rb") as file:
-        yield TextFile(file, name, os.fstat(file.fileno()).st_size)
+    with open_binary(name) as file:
+        yield TextFile(file, name, file_size(file))
 
 
 class _Reader(io.RawIOBase):
@@ -267,9 +307,7 @@ def read_text(path: str | os.PathLike[str], encoding: str = "utf-8") -> Text:
 
 def is_parquet(path: str | os.PathLike[str]) -> bool:
     """Whether the content of a file is Parquet."""
-    if os.path.isdir(path):
-        raise DataError(f"{os.fspath(path)} is a folder: give the path of a file in it.")
-    with open(path, "rb") as file:
+    with open_binary(path) as file:
         return file.read(4) == b"PAR1"
 
 

@@ -17,7 +17,7 @@ from rankwright.data.behavior.ratings import usual_place
 from rankwright.data.inputs import parquet_names, read_parquet
 from rankwright.data.io import tables
 from rankwright.data.io.fields import first_fields, first_line, usual_columns
-from rankwright.data.io.files import bounded, is_parquet, open_text, read_text
+from rankwright.data.io.files import bounded, is_parquet, open_binary, open_text, read_text
 from rankwright.data.io.json_lines import json_rows
 from rankwright.data.io.letor.reader import read_letor
 from rankwright.data.io.logs.features import is_feature_log, read_feature_log
@@ -87,9 +87,7 @@ def detect_format(path: str | os.PathLike[str]) -> str | None:
     format = format_of_name(path)
     if format is not None and format != "jsonl":
         return format
-    if os.path.isdir(path):
-        raise DataError(f"{os.fspath(path)} is a folder: give the file inside it.")
-    with open(path, "rb") as file:
+    with open_binary(path) as file:
         head = file.read(1 << 20)
     if head[:2] == b"\x1f\x8b":
         try:

@@ -21,7 +21,7 @@ from rankwright.data.behavior.impressions import (
 )
 from rankwright.data.inputs import Columns, columns_of, one_file, read_parquet
 from rankwright.data.io.fields import is_number, likely_separator, usual_columns
-from rankwright.data.io.files import Text, bounded, is_parquet, read_text
+from rankwright.data.io.files import PipedFile, Text, bounded, is_parquet, open_binary, read_text
 from rankwright.data.io.json_lines import json_rows
 from rankwright.data.io.tables import column_of_values, text_rows
 from rankwright.data.vocabulary import encode
@@ -77,7 +77,8 @@ def read_log(
     """
     name = os.fspath(path)
     _check_roles(columns)
-    parquet, duckdb = is_parquet(path), find_spec("duckdb") is not None
+    parquet = is_parquet(path)
+    duckdb = find_spec("duckdb") is not None and not isinstance(path, PipedFile)
     if duckdb and (parquet or (os.path.getsize(path) > _LARGE and not _is_json(name))):
         try:
             return _from_duckdb(name, columns)
@@ -163,7 +164,7 @@ def log_from_events(events: Iterable[Mapping[str, Any]]) -> ImpressionLog:
 
 def is_store(path: str | os.PathLike[str]) -> bool:
     """Whether a file is an SQLite database, as ``rankwright serve --store`` writes it."""
-    with open(path, "rb") as file:
+    with open_binary(path) as file:
         return file.read(len(SQLITE)) == SQLITE
 
 
