@@ -87,3 +87,15 @@ def test_rankers_without_shards_are_refused_by_name(judged):
         rw.KNN().fit(judged.X, judged.y, qid=judged.qid)
     with rw.engine("local:2"), pytest.raises(ParameterError, match="PRank"):
         rw.PRank().partial_fit(np.nan_to_num(judged.X), judged.y)
+
+
+@pytest.mark.parametrize("parameters", [{}, {"loss": "squared_hinge"}, {"weighting": "AP"}])
+def test_training_ends_with_the_gradient_as_on_one_machine(parameters, model_bytes):
+    y = np.repeat([0.0, 1.0, 0.0, 1.0], 10)
+    X, qid = y[:, None] + 0.1 * np.arange(40)[:, None] / 40, np.repeat([1, 2], 20)
+    model = rw.LambdaMART(n_estimators=2000, learning_rate=1.0, min_samples_leaf=1, **parameters)
+    local = model.fit(X, y, qid=qid)
+    assert 0 < local.best_iteration_ < 2000
+    expected = model_bytes(local)
+    with rw.engine("local:2"):
+        assert model_bytes(model.fit(X, y, qid=qid)) == expected

@@ -23,6 +23,7 @@ from rankwright.feedback.pair_losses import QueryPairs
 from rankwright.parallel import Team
 from rankwright.rankers.boosting.binning import QuantileBins
 from rankwright.rankers.boosting.grower import (
+    NO_GRADIENT,
     Grower,
     Node,
     Split,
@@ -214,6 +215,8 @@ class ShardGrower(Grower):
         largest, n_rows = self._engine.reduce(
             self._engine.map(sums_of.measure, held, draw), sums_of.join_measures
         )
+        if min(largest) < NO_GRADIENT:
+            return Tree(1.0, [Node(cover=n_rows)])
         self._units = integer_units(tuple(largest.tolist()), n_rows, self._all.n_copies)
         _, sums = self._request_sums(0, [0])
         first, second = sums[0, 0].sum(axis=0).tolist()

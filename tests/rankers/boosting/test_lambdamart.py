@@ -432,3 +432,49 @@ def test_histograms_are_estimated_before_they_take_memory() -> None:
     bins = BinnedRows(np.zeros((250_000, 1), np.uint32), none + 255, none > 0, none, none)
     with pytest.raises(MemoryLimitError, match="histograms of 1,000,000 columns for 3100 leaves"):
         Shared.of(bins, 3100)
+
+
+# ---- data that are easy to separate ----
+
+EVERY_LOSS = ("logistic", "exponential", "fidelity", "squared_hinge", "squared")
+EVERY_WEIGHTING = ("NDCG@30", "NDCG", "AP", "ERR", "RR", "grade_difference", None)
+
+
+@pytest.mark.filterwarnings("ignore::rankwright.exceptions.DegenerateDataWarning")
+@pytest.mark.parametrize("weighting", EVERY_WEIGHTING)
+@pytest.mark.parametrize("loss", EVERY_LOSS)
+@given(st.data())
+@settings(max_examples=8)
+def test_a_set_that_is_separable_ends_with_finite_scores(
+    loss: str, weighting: Any, data: Any
+) -> None:
+    y = np.array(data.draw(st.lists(st.integers(0, 3), min_size=2, max_size=12)))
+    qid = np.arange(len(y)) % data.draw(st.integers(1, 3))
+    rate = data.draw(st.sampled_from([0.1, 1.0]))
+    options: Any = {"loss": loss, "weighting": weighting, "learning_rate": rate}
+    with np.errstate(over="raise", invalid="raise", divide="raise"):
+        model = rw.LambdaMART(n_estimators=500, min_samples_leaf=1, **options)
+        model.fit(y[:, None].astype(float), y, qid=qid)
+    for learned in (model.node_value_, model.node_gain_, model.feature_importances_):
+        assert np.isfinite(learned).all()
+    assert np.isfinite(model.decision_function(y[:, None].astype(float))).all()
+
+
+@pytest.mark.parametrize("loss", ["logistic", "fidelity", "squared_hinge"])
+@pytest.mark.parametrize("weighting", ["NDCG@30", "AP", "ERR", None])
+def test_training_ends_when_no_gradient_is_left(loss: str, weighting: Any) -> None:
+    y = np.array([0, 0, 1, 1])
+    options: Any = {"loss": loss, "weighting": weighting, "learning_rate": 1.0}
+    model = rw.LambdaMART(n_estimators=2000, min_samples_leaf=1, **options).fit(y[:, None], y)
+    assert 0 < model.best_iteration_ == len(model.alpha_) < 2000
+    assert model.score(y[:, None], y) == 1.0
+    more = model.fit_more(10)  # there is nothing to add
+    assert more.best_iteration_ == len(more.alpha_) < 2000
+
+
+def test_the_weight_of_a_nearly_perfect_query_keeps_its_digits() -> None:
+    from rankwright.rankers.boosting._kernels.pair_gradients import log_share
+
+    for total in (1e-300, 1e-17, 1e-12, 9.9e-7, 1.1e-6, 1e-3, 1.0, 1e6):
+        exact = np.log1p(total) / (total * np.log(2.0))
+        assert log_share(total) == pytest.approx(exact, rel=1e-9)

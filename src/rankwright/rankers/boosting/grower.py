@@ -17,6 +17,7 @@ from rankwright.rankers.boosting.binning import BinnedRows
 
 SERIAL = 50_000  # codes up to which one thread grows a tree: sharing it would not pay
 MANY_FEATURES, FEW_BINS = 4096, 64  # histograms with few bins are narrow if features are many
+NO_GRADIENT = 1e-280  # below it, gradients have no integer units: nothing is left to learn
 SPARSE = 8  # the codes of a leaf are copied side by side if it has up to n_rows / SPARSE rows
 
 
@@ -236,16 +237,18 @@ class Grower:
         """One tree: leaf values are sums of gradients over sums of Hessians plus the ridge.
 
         ``rows`` and ``features`` are those in use, all by default. ``gradient`` points the way in
-        which scores should move.
+        which scores should move. Where no gradient is left, the tree is a single leaf of value 0.
         """
         self._features = np.ones(self.n_features, bool) if features is None else features
         used = np.arange(self.n_rows, dtype=np.int32) if rows is None else rows
         n = self.n_in_use = len(used)
         self._rows[:n] = used
-        root = _Leaf(
-            Node(cover=n), 0, n, self._quantize(gradient, hessian, used), (-np.inf, np.inf)
-        )
-        tree = Tree(1.0, [root.node])
+        root = _Leaf(Node(cover=n), 0, n, (0, 0), (-np.inf, np.inf))
+        tree, self._leaves = Tree(1.0, [root.node]), [root]
+        largest = float(np.abs(gradient).max()), float(hessian.max())
+        if min(largest) < NO_GRADIENT:
+            return tree
+        root.total = self._quantize(gradient, hessian, used, largest)
         with self._worker_threads():
             leaves = self._grow(tree, root)
         for leaf in leaves:
@@ -301,12 +304,13 @@ class Grower:
         numbers[self._rows] = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
         return numbers
 
-    def _quantize(self, gradient: FloatArray, hessian: FloatArray, rows: Any) -> tuple[int, int]:
+    def _quantize(
+        self, gradient: FloatArray, hessian: FloatArray, rows: Any, largest: tuple[float, float]
+    ) -> tuple[int, int]:
         """Round gradients and Hessians to integers whose sums cannot overflow."""
         from rankwright.rankers.boosting._kernels.histogram import quantize
 
         whole = len(rows) == self.n_rows
-        largest = float(np.abs(gradient).max()), float(hessian.max())
         scales, bits = integer_units(largest, len(rows), int(self._count.sum()))
         total: tuple[int, int] = quantize(gradient, hessian, self._count, scales, bits, self._pairs)
         if not whole:
@@ -329,7 +333,7 @@ class Grower:
             bool(self.bins.monotone.any()),
         )
         self._least = 1e-12 * mass * (scales[0] / scales[1]) ** 2
-        self._gain_unit = scales[1] / scales[0] ** 2
+        self._gain_unit = scales[1] / scales[0] / scales[0]
         self._unit = scales[1] / scales[0]
 
     def _value(self, total: tuple[int, int], bounds: tuple[float, float]) -> float:
@@ -459,7 +463,7 @@ def integer_units(largest: tuple[float, float], n_rows: int, count: int) -> tupl
     Powers of two, from the largest value and not from a sum, which depends on the order.
     """
     bits, size = count.bit_length(), n_rows.bit_length()
-    peaks = [int(np.frexp(max(value, 1e-300))[1]) for value in largest]
+    peaks = [int(np.frexp(value)[1]) for value in largest]
     scales = np.ldexp([1.0, 1.0], [61 - peaks[0] - size, 61 - bits - peaks[1] - size])
     return scales, bits
 

@@ -134,7 +134,8 @@ class LambdaMART(BoostedRanker):
     validation_ : (n_rounds_tried,) array or None
         The measure on the validation queries after each round.
     best_iteration_ : int
-        The number of trees.
+        The number of trees: fewer than ``n_estimators`` if no split lowers the loss any more, or no
+        gradient is left.
 
     References
     ----------

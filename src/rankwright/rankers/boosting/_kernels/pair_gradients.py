@@ -236,6 +236,14 @@ def write_rows(scores, queries, order, query, slope, curve, factor, out):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def log_share(total):
+    """log2(1 + total) / total, down to totals that 1 + total does not hold."""
+    if total < 1e-6:
+        return (1.0 - 0.5 * total) / math.log(2.0)  # the next term is below 1e-12
+    return math.log2(1.0 + total) / total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def sum_levels(scores, queries, ordered, loss, gaps, slope, curve):
     """Write the sums of a query by position, computed from sums over its grades."""
     m = len(ordered)
@@ -315,7 +323,7 @@ def ranked_gradients(scores, queries, ranked, order, codes, first, last, out):
                 curve[i] += w * c
                 curve[j] += w * c
         # A query with many pairs counts more than one with few, but not in proportion.
-        factor = math.log2(1.0 + 2.0 * total) / (2.0 * total) if total > 0 else 1.0
+        factor = log_share(2.0 * total) if total > 0 else 1.0
         write_rows(scores, queries, order, q, slope, curve, factor, out)
 
 
