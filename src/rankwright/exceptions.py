@@ -6,9 +6,101 @@ from the builtin that a caller would expect.
 
 from __future__ import annotations
 
+import copy
+import os
+from collections.abc import Callable
+from typing import Any, NamedTuple, Self
+
+
+class Setting(NamedTuple):
+    """A parameter in a message: ``qid='session'`` in Python, ``--qid session`` at a shell."""
+
+    parameter: str
+    value: Any = ...
+
+    def __str__(self) -> str:
+        return f"{self.parameter}=" + ("" if self.value is ... else f"{self.value!r}")
+
+
+class Message(str):
+    """A text in which parameters are marked, so that the command line can name its options.
+
+    >>> message = Message("name the column of the query: ", Setting("qid", "NAME"))
+    >>> print(message)
+    name the column of the query: qid='NAME'
+    >>> message.spelled(lambda setting: f"--{setting.parameter} {setting.value}")
+    'name the column of the query: --qid NAME'
+    """
+
+    parts: tuple[str | Setting, ...]
+
+    def __new__(cls, *parts: str | Setting) -> Self:
+        message = super().__new__(cls, "".join(map(str, parts)))
+        flat = [part.parts if isinstance(part, Message) else (part,) for part in parts]
+        message.parts = tuple(piece for pieces in flat for piece in pieces)
+        return message
+
+    def spelled(self, spell: Callable[[Setting], str]) -> str:
+        """The text with each parameter as ``spell`` writes it."""
+        return "".join(spell(part) if isinstance(part, Setting) else part for part in self.parts)
+
 
 class RankwrightError(Exception):
-    """Base class of all errors of this package."""
+    """Base class of all errors of this package.
+
+    Programs decide by the class and these attributes; the text is for people.
+
+    Attributes
+    ----------
+    message : str
+        What was found and what is needed.
+    kind : str
+        A word that tells errors of one class apart, or ``""``.
+    file, line, column : the place in a file, as far as it is known, else None
+    parameter : str or None
+        The parameter whose value was refused.
+    fix : str
+        What to do, or ``""``.
+
+    >>> error = DataError("no column is called grade.", file="a.csv", fix="Give y='NAME'.")
+    >>> print(error)
+    a.csv: no column is called grade. Give y='NAME'.
+    """
+
+    def __init__(
+        self,
+        *message: str | Setting,
+        kind: str = "",
+        file: str | os.PathLike[str] | None = None,
+        line: int | None = None,
+        column: int | None = None,
+        parameter: str | None = None,
+        fix: str = "",
+    ) -> None:
+        self.message = Message(*message)
+        super().__init__(self.message)
+        first = self.message.parts[0] if self.message.parts else ""
+        self.parameter = first.parameter if isinstance(first, Setting) else parameter
+        self.kind, self.line, self.column, self.fix = kind, line, column, fix
+        self.file = None if file is None else os.fspath(file)
+
+    def replaced(self, **fields: Any) -> Self:
+        """The same error with other fields."""
+        error = copy.copy(self)
+        vars(error).update(fields)
+        return error
+
+    def in_file(self, file: str | os.PathLike[str]) -> Self:
+        """The same error, in this file unless it names another one."""
+        return self if self.file is not None else self.replaced(file=os.fspath(file))
+
+    def text(self) -> Message:
+        """The whole text: place, message and fix."""
+        where = "" if self.file is None else f"{self.file}: "
+        return Message(where, self.message, " " if self.fix else "", self.fix)
+
+    def __str__(self) -> str:
+        return str(self.text())
 
 
 class ParameterError(RankwrightError, ValueError):
@@ -32,24 +124,30 @@ class FileFormatError(DataError):
       fix: remove it
     """
 
+    file: str
+    line: int
+    column: int
+
     def __init__(
-        self, path: str, line: int, column: int, reason: str, text: str = "", fix: str = ""
+        self,
+        file: str,
+        line: int,
+        column: int,
+        message: str,
+        source: str = "",
+        fix: str = "",
+        *,
+        kind: str = "",
     ) -> None:
-        self.path, self.line, self.column = path, line, column
-        self.reason, self.text, self.fix = reason, text, fix
-        super().__init__(path, line, column, reason, text, fix)
+        super().__init__(message, kind=kind, file=file, line=line, column=column, fix=fix)
+        self.source = source
+        self.args = (file, line, column, message, source, fix)
 
-    def with_fix(self, fix: str) -> FileFormatError:
-        """The same error with other advice."""
-        return FileFormatError(self.path, self.line, self.column, self.reason, self.text, fix)
-
-    def __str__(self) -> str:
-        parts = [f"{self.path}:{self.line}:{self.column}: {self.reason}"]
-        if self.text:
-            parts += _excerpt(self.text, self.column)
-        if self.fix:
-            parts.append(f"  fix: {self.fix}")
-        return "\n".join(parts)
+    def text(self) -> Message:
+        parts: list[str] = [f"{self.file}:{self.line}:{self.column}: ", self.message]
+        if self.source:
+            parts += [f"\n{line}" for line in _excerpt(self.source, self.column)]
+        return Message(*parts, *(["\n  fix: ", self.fix] if self.fix else []))
 
 
 def _excerpt(text: str, column: int) -> list[str]:

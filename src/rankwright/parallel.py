@@ -17,7 +17,7 @@ from threading import Lock, RLock
 from typing import Any, Self, TypeVar
 from weakref import WeakKeyDictionary
 
-from rankwright.exceptions import MemoryLimitError, ParameterError
+from rankwright.exceptions import MemoryLimitError, ParameterError, Setting
 
 Block = TypeVar("Block")
 Result = TypeVar("Result")
@@ -114,7 +114,9 @@ def parse_bytes(size: int | str) -> int:
     except ValueError:
         n = 0
     if n < 1_000_000:
-        raise ParameterError(f"memory={size!r}: write a size of at least 1MB, such as '2GB'.")
+        raise ParameterError(
+            Setting("memory", size), ": write a size of at least 1MB, such as '2GB'."
+        )
     return n
 
 

@@ -76,7 +76,7 @@ def test_validation_data_measure_as_they_do_afterwards(shell, shop):
 def test_validation_data_without_a_feature_are_refused_by_its_name(shell, shop, verb):
     (shop / "valid.csv").write_text(table("red blue green").replace("price", "cost"))
     done = shell(verb, "shop.csv", *ROLES, *CHOICE, "--valid", "valid.csv", code=3)
-    assert "valid.csv lacks the feature 'price'" in done.stderr
+    assert "valid.csv: it lacks the feature 'price'" in done.stderr
 
 
 def test_an_unknown_value_may_be_written_as_spreadsheets_do(shell, shop):

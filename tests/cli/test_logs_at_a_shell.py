@@ -109,7 +109,7 @@ def test_a_log_without_clicks_option_is_refused_with_the_way_out(
     assert "--unseen is for logs" in refused.stderr
     refused = shell("train", str(folder / "pairs.csv"), "--clicks", "--features",
                     str(folder / "features.csv"), code=3)  # fmt: skip
-    assert "omit --clicks" in refused.stderr
+    assert "Omit --clicks." in refused.stderr
     refused = shell("train", str(folder / "pairs.csv"), "--features", str(folder / "features.csv"),
                     "--valid", "$F/train.txt", code=2)  # fmt: skip
     assert "--valid is for graded items" in refused.stderr

@@ -150,4 +150,4 @@ def test_ratings_are_not_compared_with_items(shell, log):
 
 def test_ratings_in_the_place_of_items_are_told(shell, tmp_path):
     (tmp_path / "ratings.dat").write_text("1::1193::5::978300760\n1::661::3::978302109\n")
-    assert "ratings.dat is a ratings file" in shell("train", "ratings.dat", code=3).stderr
+    assert "ratings.dat: this is a ratings file" in shell("train", "ratings.dat", code=3).stderr

@@ -22,7 +22,7 @@ from cyclopts import Group, Parameter, validators
 
 import rankwright as rw
 from rankwright.data.io.files import STDIN, check_outputs, naming, write_lines
-from rankwright.exceptions import ParameterError
+from rankwright.exceptions import Message, ParameterError, Setting
 
 # The run sets both: parameters of the library -> options of its verb; --config.
 option_names: dict[str, str] = {}
@@ -44,7 +44,7 @@ def note(text: str) -> None:
 
 def note_content(path: str, content: Any) -> None:
     """Say what was read from a file."""
-    note(f"{path}: {str(content).partition('(')[2].removesuffix(')')}")
+    note(f"{path}: {content.facts()}")
 
 
 def to_json(content: Any) -> str:
@@ -304,22 +304,23 @@ class EventOptions:
         return rw.read_feedback(path, duplicates=duplicates, **how, **given)
 
 
-def in_options(text: str, **names: str) -> str:
-    """A message about parameters of a function, as one about options.
+def spelled(text: str, **names: str) -> str:
+    """A message with the options of this command in the place of parameters.
 
-    >>> in_options("give qid='search term', one_hot=['color'] or format=...",
-    ...            qid="--qid", one_hot="--one-hot", format="--read-as")
-    "give --qid 'search term', --one-hot color or --read-as"
+    >>> spelled(Message("give ", Setting("qid", "search term"), " or ", Setting("one_hot", ["a"])),
+    ...         qid="--qid", one_hot="--one-hot")
+    "give --qid 'search term' or --one-hot a"
     """
-    names = option_names | names
+    options = option_names | names
 
-    def option(match: re.Match[str]) -> str:
-        if match[3] is not None:
-            return f"{names[match[1]]} {shlex.quote(match[3])}"
-        return names[match[1]] + (" " if re.match(r"[\w-]", match.string[match.end() :]) else "")
+    def option(setting: Setting) -> str:
+        if setting.parameter not in options:
+            return str(setting)
+        values = setting.value if isinstance(setting.value, list) else [setting.value]
+        words = [str(value) for value in values if value is not ... and value is not True]
+        return " ".join([options[setting.parameter], *map(shlex.quote, words)])
 
-    pattern = rf"\b({'|'.join(names)})=(?:\.\.\.|True\b|\[?(['\"])(.*?)\2\]?)?"
-    return re.sub(pattern, option, text) if names else text
+    return text.spelled(option) if isinstance(text, Message) else text
 
 
 def refuse(reason: str, options: dict[str, Any]) -> None:
@@ -344,4 +345,4 @@ def read_log_features(log: str, features: str | None, table: TableOptions, **mor
 def note_about(items: rw.Items, path: str, y: str | None = None) -> None:
     """Print what a user should know about items before they are used."""
     for text in rw.data.reading_notes(items, y):
-        note(f"{path}: {in_options(text)}")
+        note(f"{path}: {spelled(text)}")

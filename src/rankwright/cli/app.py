@@ -25,6 +25,7 @@ from rankwright.exceptions import (
     ModelFileError,
     ParameterError,
     RankwrightError,
+    RankwrightWarning,
     install_advice,
 )
 
@@ -130,7 +131,7 @@ def main() -> None:
 
 def _message(error: Exception) -> str:
     if isinstance(error, RankwrightError):
-        return sh.in_options(str(error))
+        return sh.spelled(error.text())
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{os.fsdecode(error.filename)}: {error.strerror}"
     if isinstance(error, MemoryError):
@@ -157,10 +158,10 @@ def _prepare_streams() -> None:
 
 def _show_warning(shown: set[str], message: Any, category: Any, *where: Any, **more: Any) -> None:
     """Print a warning once, without the line of source that raised it."""
-    text = str(message)
+    text = message.args[0] if isinstance(message, RankwrightWarning) else str(message)
     if issubclass(category, UserWarning) and text not in shown:  # as those of rankwright are
         shown.add(text)
-        sh.note(f"rankwright: warning: {sh.in_options(text)}")
+        sh.note(f"rankwright: warning: {sh.spelled(text)}")
 
 
 def _run(words: list[str], ours: Namespace) -> None:

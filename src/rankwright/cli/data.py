@@ -43,9 +43,9 @@ def check(
     findings = rw.validate(content, against, kind=kind, **options.get(kind, {}))
     names = {"format": "--ratings-format"} if kind == "ratings" else {}
     failed, result = findings.failures(strict=strict), findings.summary(strict=strict)
-    rows = [vars(f) | {"fix": sh.in_options(f.fix, **names)} for f in findings]
+    rows = [vars(f) | {"fix": sh.spelled(f.fix, **names)} for f in findings]
     about = {"data": data, "passed": not failed, "findings": rows}
-    sh.answer(json, f"{sh.in_options(str(findings), **names)}\n{data}: {result}", about)
+    sh.answer(json, f"{sh.spelled(findings.text(), **names)}\n{data}: {result}", about)
     if failed:
         sys.exit(3 if any(finding.rule == "readable" for finding in findings.failed) else 1)
 

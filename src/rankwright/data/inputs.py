@@ -75,7 +75,8 @@ def read_parquet(path: str | os.PathLike[str]) -> Columns:
             "Install duckdb: pip install 'rankwright[data]' (polars, pyarrow and pandas work too)."
         )
     if isinstance(path, PipedFile):
-        raise DataError(f"{path}: Parquet cannot be read from a pipe. Save it to a file first.")
+        fix = "Save it to a file first."
+        raise DataError("Parquet cannot be read from a pipe.", file=path, fix=fix)
     open(path, "rb").close()  # what cannot be opened is not a damaged file
     name = one_file(path)
     try:
@@ -97,7 +98,7 @@ def read_parquet(path: str | os.PathLike[str]) -> Columns:
         return columns_of(nw.read_parquet(os.fspath(path), backend=library, **options[library]))
     except Exception as error:  # every library has its own errors for a damaged file
         raise DataError(
-            f"{path}: {library} cannot read this Parquet file ({error}). Copy it again."
+            f"{library} cannot read this Parquet file ({error}).", file=path, fix="Copy it again."
         ) from error
 
 
@@ -108,7 +109,8 @@ def one_file(path: str | os.PathLike[str]) -> str:
     '/data/train[[]1].parquet'
     """
     if os.fsencode(path).decode("utf-8", "ignore") != os.fsdecode(path):
-        raise DataError(f"{path}: the name is not UTF-8, which DuckDB needs. Rename the file.")
+        fix = "Rename the file."
+        raise DataError("the name is not UTF-8, which DuckDB needs.", file=path, fix=fix)
     return re.sub(r"([*?\[])", r"[\1]", os.path.abspath(path))
 
 

@@ -186,7 +186,8 @@ class Items:
         stacked = vstack([csr_array(matrix) for matrix in X], format="csr")
         return cls(stacked, **columns, feature_names=names)
 
-    def __repr__(self) -> str:
+    def facts(self) -> str:
+        """What it holds, in numbers."""
         parts = [f"{self.n_items:,} items", f"{self.n_features:,} features"]
         if self.qid is not None:
             parts.append(f"{self.n_queries:,} queries")
@@ -196,7 +197,10 @@ class Items:
             parts.append("sparse")
         if self.bad_lines:
             parts.append(f"{len(self.bad_lines):,} bad lines left out")
-        return f"Items({', '.join(parts)})"
+        return ", ".join(parts)
+
+    def __repr__(self) -> str:
+        return f"Items({self.facts()})"
 
 
 def first_missing(items: Items) -> str | None:

@@ -43,20 +43,24 @@ class Queries:
         self.ids.setflags(write=False)
 
     @classmethod
-    def from_ids(cls, qid: Any, n_items: int | None = None) -> Queries:
-        """From one id per row, of any hashable type, in any order; ``None`` is a single query."""
+    def from_ids(cls, qid: Any, n_items: int | None = None, *, name: str = "qid") -> Queries:
+        """From one id per row, of any hashable type, in any order; ``None`` is a single query.
+
+        ``name`` is the parameter that errors speak of.
+        """
         if qid is None:
             if n_items is None:
                 raise DataError("qid is None, so the number of rows is unknown: give n_items.")
             codes = np.zeros(n_items, dtype=np.int64)
             return cls(codes, np.zeros(1 if n_items else 0, dtype=np.int64))
-        ids = as_ids(qid)
+        ids = as_ids(qid, name)
         if n_items is not None and len(ids) != n_items:
             raise DataError(
-                f"qid has {len(ids)} entries and X has {n_items} rows. qid needs one id per row "
-                "(for group sizes, use np.repeat(np.arange(len(sizes)), sizes))."
+                f"{name} has {len(ids)} entries and X has {n_items} rows. {name} needs one id per "
+                "row (for group sizes, use np.repeat(np.arange(len(sizes)), sizes)).",
+                parameter=name,
             )
-        return cls(*encode(ids))
+        return cls(*encode(ids, name))
 
     @property
     def n_items(self) -> int:

@@ -23,13 +23,12 @@ from rankwright.data.io.items import (
     detect_kind,
     read_items,
     word_columns,
-    words_advice,
 )
 from rankwright.data.io.letor.reader import read_letor
 from rankwright.data.io.logs.impressions import LOG_COLUMNS, read_log
 from rankwright.data.io.logs.preferences import Preferences, read_preferences
 from rankwright.data.io.ratings import read_ratings
-from rankwright.data.io.tables import Words
+from rankwright.data.io.tables import Words, words_advice
 from rankwright.data.io.trec import read_qrels, read_run
 from rankwright.data.items import Items
 from rankwright.data.runs import Qrels, Run
@@ -44,7 +43,7 @@ from rankwright.data.validation_rules import (
     apply_rules,
     check_against,
 )
-from rankwright.exceptions import DataError, FileFormatError, ParameterError
+from rankwright.exceptions import DataError, FileFormatError, Message, ParameterError, Setting
 
 _UNBIASED = (
     "learn from the log itself: online_eval.learn_from_log, or rankwright train LOG --clicks "
@@ -96,13 +95,18 @@ class Findings(Sequence[Finding]):
     def __len__(self) -> int:
         return len(self.findings)
 
-    def __str__(self) -> str:
-        lines = []
+    def text(self) -> Message:
+        """The table that is printed."""
+        parts: list[str] = []
         for finding in self:
             where = f"{self.source}:{finding.line}: " if finding.line is not None else ""
-            fix = f"\n      fix: {finding.fix}" if finding.fix and finding.status != "PASS" else ""
-            lines.append(f"{finding.status}  {finding.rule}: {where}{finding.reason}{fix}")
-        return "\n".join(lines)
+            parts += [f"\n{finding.status}  {finding.rule}: {where}", finding.reason]
+            if finding.fix and finding.status != "PASS":
+                parts += ["\n      fix: ", finding.fix]
+        return Message(*(part.lstrip("\n") if k == 0 else part for k, part in enumerate(parts)))
+
+    def __str__(self) -> str:
+        return str(self.text())
 
 
 def validate(
@@ -156,7 +160,9 @@ def validate(
         source, kind = os.fspath(data), kind or detect_kind(data)
     if against is not None and kind != "items":
         raise ParameterError(
-            f"against={str(against)!r} compares items, but {source} holds {kind}. Leave it out."
+            Setting("against", str(against)),
+            f" compares items, but {source} holds {kind}.",
+            fix="Leave it out.",
         )
     if kind in ("log", "store", "pairs"):
         return _validate_log(data, source, kind)
@@ -193,15 +199,15 @@ def _validate_log(content: Any, path: str, kind: str) -> Findings:
         if not isinstance(content, ImpressionLog):
             content = read_preferences(path) if kind == "pairs" else read_log(path)
     except FileFormatError as error:
-        return Findings(path, [Finding("readable", "FAIL", error.reason, error.line, error.fix)])
+        return Findings(path, [Finding("readable", "FAIL", error.message, error.line, error.fix)])
     except DataError as error:
-        return Findings(path, [Finding("readable", "FAIL", str(error))])
+        return Findings(path, [Finding("readable", "FAIL", error.message, None, error.fix)])
     findings = [Finding("readable", "PASS", str(content))]
     findings += apply_rules(LOG_RULES if kind == "log" else PAIR_RULES, content, None)
     return Findings(path, findings)
 
 
-def reading_notes(items: Items, y: Any = None) -> list[str]:
+def reading_notes(items: Items, y: Any = None) -> list[Message]:
     """Remarks on items that were read: skipped lines, no queries, clicks as grades.
 
     ``y`` is the column of the grades, if one was named.
@@ -209,15 +215,17 @@ def reading_notes(items: Items, y: Any = None) -> list[str]:
     notes = []
     if items.bad_lines:
         first, n_bad = items.bad_lines[0], len(items.bad_lines)
-        notes.append(f"{n_bad} bad lines left out, first line {first.line}: {first.reason}")
+        note = f"{n_bad} bad lines left out, first line {first.line}: {first.reason}"
+        notes.append(Message(note))
     if items.qid is None:
-        fault, fix = "no line has a qid", "Give LightGBM's file of query sizes with group="
+        fault, fix = "no line has a qid", "Give LightGBM's file of query sizes with "
+        setting = Setting("group")
         if items.feature_names is not None:
             fault = "no column is called qid, query, session or the like"
-            fix = "Name the column of the query with qid="
-        notes.append(f"{fault}, so all items are taken as one list. {fix}.")
+            fix, setting = "Name the column of the query with ", Setting("qid")
+        notes.append(Message(f"{fault}, so all items are taken as one list. {fix}", setting, "."))
     findings = click_findings(items, y)
-    return [*notes, *(f"warning: {finding.reason}; {finding.fix}" for finding in findings)]
+    return [*notes, *(Message(f"warning: {f.reason}; ", f.fix) for f in findings)]
 
 
 def click_findings(items: Items, grade: Any) -> list[Finding]:
@@ -229,7 +237,7 @@ def click_findings(items: Items, grade: Any) -> list[Finding]:
     for name in items.feature_names or ():
         if plain_name(name) in LOG_COLUMNS["position"]:
             reason = f"{name!r} is where the item was shown: it is not known before ranking"
-            fix = f"leave it out: drop=[{name!r}]; {_UNBIASED}"
+            fix = Message("leave it out: ", Setting("drop", [name]), f"; {_UNBIASED}")
             findings.append(Finding("position among the features", "FAIL", reason, None, fix))
     return findings
 
@@ -327,7 +335,7 @@ def read_leniently(path: str, kind: str, **options: Any) -> PartialRead:
         try:
             _content(path)
         except FileFormatError as error:  # not text, or damaged gzip
-            return PartialRead(None, None, [Unreadable(error.line, error.reason, error.fix)])
+            return PartialRead(None, None, [Unreadable(error.line, error.message, error.fix)])
     words: list[Words] = []
     read = _reader(kind, options, words)
     with TemporaryDirectory() as folder:
@@ -380,14 +388,14 @@ def _read_without_bad_lines(
         except FileFormatError as error:
             if error.line in bad:  # nothing is left of the file
                 break
-            bad[error.line] = Unreadable(error.line, error.reason, error.fix)
+            bad[error.line] = Unreadable(error.line, error.message, error.fix)
             is_header = kind in ("csv", "tsv", "ratings") and error.line == 1
             if error.line is None or is_header or kind == "parquet":
                 break
             _blank_record(local, kind, error.line, copy)
             local = copy
         except DataError as error:
-            bad[None] = Unreadable(None, str(error).replace(local, path))
+            bad[None] = Unreadable(None, error.message, error.fix)
             break
     else:
         more = "there may be more bad lines than these"
@@ -414,7 +422,10 @@ def _word_column(words: Words, path: str, kind: str) -> Unreadable:
     )
     fix = words_advice(words.column)
     if words.is_grade:
-        fix = "write the grades as numbers, higher is better, or give another column: y='NAME'"
+        fix = Message(
+            "write the grades as numbers, higher is better, or give another column: ",
+            Setting("y", "NAME"),
+        )
     return Unreadable(line, reason, fix)
 
 

@@ -15,6 +15,7 @@ from rankwright.data.behavior.ratings import Ratings, first_twice
 from rankwright.data.io.logs.preferences import Preferences
 from rankwright.data.items import Items
 from rankwright.data.queries import Queries
+from rankwright.exceptions import Message, Setting
 
 Status = Literal["PASS", "WARN", "FAIL"]
 Fault = tuple[Status, str, int | None, str]  # status, reason, row, fix
@@ -71,7 +72,7 @@ def _check_grades(items: Items, lines: IntArray) -> Fault | None:
 
 def _check_queries(items: Items, lines: IntArray) -> Fault | None:
     if items.qid is None:
-        fix = "write qid:<id> on each line, or name the column: qid='NAME'"
+        fix = Message("write qid:<id> on each line, or name the column: ", Setting("qid", "NAME"))
         return "WARN", "there are no query ids, so all items count as one query", None, fix
     single = items.queries.sizes == 1
     if not single.any():
@@ -223,7 +224,9 @@ def _check_pairs(ratings: Ratings, lines: Lines) -> Fault | None:
     row, earlier = repeat
     before = "before" if lines is None else f"on line {lines[earlier]}"
     user, item = ratings.users[ratings.user[row]], ratings.items[ratings.item[row]]
-    fix = "remove one, or say which counts: duplicates='first', 'last' or 'mean'"
+    fix = Message(
+        "remove one, or say which counts: ", Setting("duplicates", "first"), ", 'last' or 'mean'"
+    )
     return "FAIL", f"user {user} rated item {item} {before} already", row, fix
 
 
@@ -231,7 +234,8 @@ def _check_values(ratings: Ratings, lines: Lines) -> Fault | None:
     if np.unique(ratings.value).size > 1:
         return None
     reason = f"every rating is {ratings.value[0]:g}: there is no order to learn"
-    return "FAIL", reason, None, "check that this is the column of the ratings: value='NAME'"
+    fix = Message("check that this is the column of the ratings: ", Setting("value", "NAME"))
+    return "FAIL", reason, None, fix
 
 
 def _check_single_ratings(ratings: Ratings, lines: Lines) -> Fault | None:

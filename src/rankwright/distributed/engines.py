@@ -25,7 +25,7 @@ from rankwright.distributed.base import (
     split_pieces,
     tree_reduce,
 )
-from rankwright.exceptions import ClusterError, ParameterError
+from rankwright.exceptions import ClusterError, ParameterError, Setting
 from rankwright.parallel import Team, active_engine, n_threads, one_thread, parse_bytes, ranges
 
 SMALL = 1 << 16  # bytes of a block that is never stored
@@ -353,8 +353,9 @@ def open_engine(where: Any, memory: int | str | None = None) -> Engine:
     limit = None if memory is None else parse_bytes(memory)
     if limit is not None and not (isinstance(where, str) and where.split(":")[0] == "local"):
         raise ParameterError(
-            f"engine({where!r}, memory={memory!r}): the workers of a cluster have their own "
-            "limits. Use memory with 'local' only."
+            Setting("memory", memory),
+            f" with {where!r}: the workers of a cluster have their own limits.",
+            fix="Use memory with 'local' only.",
         )
     if isinstance(where, Engine):
         return where

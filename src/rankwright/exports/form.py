@@ -10,7 +10,7 @@ import numpy as np
 
 from rankwright._typing import FloatArray
 from rankwright.data.queries import Queries
-from rankwright.exceptions import ParameterError
+from rankwright.exceptions import ParameterError, Setting
 from rankwright.exports.forest import Forest, Leaf, Node, Split
 from rankwright.persist import classes
 from rankwright.persist.foreign import Rounded
@@ -110,7 +110,7 @@ class Form:
 def form_of(model: Any, feature_names: Sequence[str] | None = None, missing: str = "model") -> Form:
     """The neutral form of a fitted model, a saved scorer, or a scorer of rankwright.scoring."""
     if missing not in MISSING:
-        raise ParameterError(f"missing={missing!r}: use one of {', '.join(MISSING)}.")
+        raise ParameterError(Setting("missing", missing), f": use one of {', '.join(MISSING)}.")
     saved = _served(model)
     steps, scorer, grades = _unwrapped(saved)
     takes_nan = saved.allow_nan and missing == "model"
@@ -163,8 +163,10 @@ def _names(saved: SavedScorer, given: Sequence[str] | None) -> tuple[str, ...]:
     named = tuple(map(str, names))
     if len(named) != n or len(set(named)) < n or not all(named):
         raise ParameterError(
-            f"feature_names= has {len(named)} names, {len(set(named))} of them distinct, for a "
-            f"model of {n} features. Give one distinct name per feature."
+            Setting("feature_names"),
+            f" has {len(named)} names, {len(set(named))} of them distinct, for a model of {n} "
+            "features.",
+            fix="Give one distinct name per feature.",
         )
     return named
 

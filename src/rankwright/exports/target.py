@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from rankwright._typing import FloatArray
+from rankwright.exceptions import Message, Setting
 from rankwright.exports.form import Form
 from rankwright.scoring.transforms import QueryScale
 
@@ -88,8 +89,14 @@ def refuses_missing(form: Form, engine: str) -> Support | None:
         return None
     return Support(
         "no",
-        f"{engine} takes a missing feature as 0, and this model scores it otherwise (if features "
-        "are never missing, say missing='never'; if 0 is what the model is to see, missing='zero')",
+        Message(
+            f"{engine} takes a missing feature as 0, and this model scores it otherwise (if "
+            "features are never missing, say ",
+            Setting("missing", "never"),
+            "; if 0 is what the model is to see, ",
+            Setting("missing", "zero"),
+            ")",
+        ),
     )
 
 

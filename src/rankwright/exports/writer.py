@@ -11,7 +11,7 @@ import numpy as np
 
 from rankwright.data.inputs import checked_rows
 from rankwright.data.io.files import atomic_write
-from rankwright.exceptions import ParameterError
+from rankwright.exceptions import Message, ParameterError, Setting
 from rankwright.exports.certificate import Certificate, certify
 from rankwright.exports.form import Form, form_of
 from rankwright.exports.target import Options, Support, Target, json_of
@@ -137,7 +137,7 @@ def support(
 
 def _target(to: str) -> Target:
     if to not in TARGETS:
-        raise ParameterError(f"to={to!r}: use one of {', '.join(TARGETS)}.")
+        raise ParameterError(Setting("to", to), f": use one of {', '.join(TARGETS)}.")
     return TARGETS[to]
 
 
@@ -146,24 +146,26 @@ def _check_options(target: Target, **given: Any) -> None:
         if value is not None and option not in target.options:
             supporting = [name for name, other in TARGETS.items() if option in other.options]
             raise ParameterError(
-                f"{option}={value!r}: {target.name} has no such option; it is for "
-                f"{', '.join(supporting)}."
+                Setting(option, value),
+                f": {target.name} has no such option; it is for {', '.join(supporting)}.",
             )
     dialect, constant = given["dialect"], given["constant"]
     if dialect is not None and dialect not in DIALECTS:
-        raise ParameterError(f"dialect={dialect!r}: use one of {', '.join(DIALECTS)}.")
+        raise ParameterError(Setting("dialect", dialect), f": use one of {', '.join(DIALECTS)}.")
     if constant is not None and not np.isfinite(constant):
-        raise ParameterError(f"constant={constant!r}: give a finite number.")
+        raise ParameterError(Setting("constant", constant), ": give a finite number.")
 
 
 def _check_support(form: Form, target: Target, support: Support, allow_order_only: bool) -> None:
     if support.level == "exact" or (support.level == "order only" and allow_order_only):
         return
     supporting = [name for name, other in TARGETS.items() if other.support(form).level == "exact"]
-    advice = f"Targets that hold it: {', '.join(supporting) or 'none'}"
+    fix = Message(f"Targets that hold it: {', '.join(supporting) or 'none'}.")
     if support.level == "order only":
-        advice = f"To keep the order only, set allow_order_only=True. {advice}"
-    raise ParameterError(f"export: {form.kind} to {target.name}: {support.reason}. {advice}.")
+        keep = Setting("allow_order_only", True)
+        fix = Message("To keep the order only, set ", keep, ". ", fix)
+    reason = support.reason
+    raise ParameterError(f"export: {form.kind} to {target.name}: ", reason, ".", fix=fix)
 
 
 def _rows(check: Any, form: Form) -> tuple[Any, Any]:
@@ -176,8 +178,14 @@ def _rows(check: Any, form: Form) -> tuple[Any, Any]:
         raise ParameterError(f"check: rows of shape {X.shape}; give (n_items, {n}), n_items > 0.")
     if not form.takes_nan and form.missing != "zero" and np.isnan(X).any():
         raise ParameterError(
-            "check: some features are missing, but missing='never' was set. Fill them, or export "
-            "with missing='zero' (or 'model', for a model that takes missing values)."
+            "check: some features are missing, but ",
+            Setting("missing", "never"),
+            " was set.",
+            fix=Message(
+                "Fill them, or export with ",
+                Setting("missing", "zero"),
+                " (or 'model', for a model that takes missing values).",
+            ),
         )
     return X, qid
 

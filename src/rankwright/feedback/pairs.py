@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.exceptions import FeedbackError
+from rankwright.exceptions import FeedbackError, Message, Setting
 from rankwright.feedback.base import Feedback, frozen_rows, frozen_weights
 
 if TYPE_CHECKING:
@@ -111,7 +111,8 @@ class Pairs(Feedback):
         array([1])
         """
         if items.docid is None:
-            raise FeedbackError("the items have no ids: give their column as docid=.")
+            fix = Message("Give their column as ", Setting("docid"), ".")
+            raise FeedbackError("the items have no ids.", fix=fix)
         by_query = query is not None and items.qid is not None
         groups: Any = items.qid if by_query else np.zeros(items.n_items, np.int64)
         rows: dict[tuple[str, str], int] = {}

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwright._typing import BoolArray, FloatArray
 from rankwright.data.runs import Run
-from rankwright.exceptions import DataError, ParameterError
+from rankwright.exceptions import DataError, ParameterError, Setting
 from rankwright.fusion.normalization import NORMS, normalized
 from rankwright.fusion.pool import Pool
 from rankwright.rankers import schema
@@ -231,9 +231,11 @@ def _weights(given: Any, names: list[str], method: str) -> FloatArray:
         return np.ones(len(names))
     if method in UNWEIGHTED:
         raise ParameterError(
-            f"fuse(method={method!r}, weights=...): this method does not support weights. Methods "
-            "that do: "
-            f"{', '.join(m for m in METHODS if m not in UNWEIGHTED)}."
+            Setting("method", method),
+            ", ",
+            Setting("weights"),
+            ": this method does not support weights. Methods that do: "
+            f"{', '.join(m for m in METHODS if m not in UNWEIGHTED)}.",
         )
     if isinstance(given, Mapping):
         named = {str(name): weight for name, weight in given.items()}
@@ -248,7 +250,9 @@ def _weights(given: Any, names: list[str], method: str) -> FloatArray:
         weights = np.full(len(names), np.nan)
     if weights.shape != (len(names),) or not np.isfinite(weights).all() or (weights < 0).any():
         needed = f"give one finite number >= 0 for each of {len(names)} runs."
-        raise ParameterError(f"fuse(weights={short(given)}): {needed}")
+        raise ParameterError(f"fuse(weights={short(given)}): {needed}", parameter="weights")
     if not weights.any():
-        raise ParameterError("fuse(weights=...): all weights are 0. Give at least one above 0.")
+        raise ParameterError(
+            Setting("weights"), ": all weights are 0.", fix="Give at least one above 0."
+        )
     return weights

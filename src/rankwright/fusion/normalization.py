@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from rankwright._typing import FloatArray
 from rankwright.data.runs import Run
-from rankwright.exceptions import DataError, ParameterError
+from rankwright.exceptions import DataError, Message, ParameterError, Setting
 from rankwright.fusion.pool import Pool
 
 
@@ -33,7 +33,10 @@ def by_max(pool: Pool) -> FloatArray:
         query, run = np.argwhere(low < 0)[0]
         raise DataError(
             f"run {pool.names[run]!r}, query {pool.queries[query]}: the lowest score is "
-            f"{low[query, run]:g}; norm='max' needs scores >= 0. Use norm='minmax'."
+            f"{low[query, run]:g}; ",
+            Setting("norm", "max"),
+            " needs scores >= 0.",
+            fix=Message("Use ", Setting("norm", "minmax"), "."),
         )
     return _share(pool.score, pool.highest(pool.score)[pool.query], 1.0)
 
@@ -84,7 +87,7 @@ NORMS: dict[str, Callable[[Pool], FloatArray]] = {
 def normalized(pool: Pool, norm: str) -> FloatArray:
     """(n_rows, n_runs) normalized scores of a pool, NaN where a run does not list the document."""
     if norm not in NORMS:
-        raise ParameterError(f"norm={norm!r}: norm must be one of {', '.join(NORMS)}.")
+        raise ParameterError(Setting("norm", norm), f": use one of {', '.join(NORMS)}.")
     return NORMS[norm](pool)
 
 

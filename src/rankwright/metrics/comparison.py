@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwright._typing import FloatArray
-from rankwright.exceptions import DataError, ParameterError
+from rankwright.exceptions import DataError, Message, ParameterError, Setting
 from rankwright.metrics.measure import Measure, parse_measures
 from rankwright.metrics.scores import Cell, Scores, Table, find_measure
 from rankwright.metrics.significance import TESTS, bootstrap_interval, holm
@@ -85,8 +85,10 @@ def compare(
     for measure in chosen:
         if measure.definition.mean == "geometric":
             raise ParameterError(
-                f"compare: {measure} is a geometric mean over queries, but the tests compare "
-                "arithmetic means. Choose other measures, such as measures=['AP']."
+                f"{measure} is a geometric mean over queries, but the tests compare arithmetic "
+                "means.",
+                parameter="measures",
+                fix=Message("Choose other measures, such as ", Setting("measures", ["AP"]), "."),
             )
     matrices = _align(systems, chosen)
     options: dict[str, Any] = {"n_resamples": n_resamples, "random_state": random_state}
@@ -365,15 +367,15 @@ def _check(
                 "queries the same weight. Evaluate without query_weight."
             )
     if test not in TESTS:
-        raise ParameterError(f"compare(test={test!r}): test must be one of {', '.join(TESTS)}.")
+        raise ParameterError(Setting("test", test), f": use one of {', '.join(TESTS)}.")
     if correction not in ("holm", None):
-        raise ParameterError(f"compare(correction={correction!r}): it must be 'holm' or None.")
+        raise ParameterError(Setting("correction", correction), ": it must be 'holm' or None.")
     for key, value in (("alpha", alpha), ("level", level)):
         if not 0 < value < 1:
-            raise ParameterError(f"compare({key}={value}): {key} must be between 0 and 1.")
+            raise ParameterError(Setting(key, value), ": it must be between 0 and 1.")
     if baseline is not None and baseline not in systems:
         names = ", ".join(systems)
-        raise ParameterError(f"compare(baseline={baseline!r}): it must be one of {names}.")
+        raise ParameterError(Setting("baseline", baseline), f": it must be one of {names}.")
 
 
 def _check_conventions(systems: Mapping[str, Scores]) -> None:

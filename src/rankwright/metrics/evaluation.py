@@ -13,7 +13,13 @@ from numpy.typing import NDArray
 
 from rankwright._typing import FloatArray
 from rankwright.data.queries import Queries
-from rankwright.exceptions import DataError, DegenerateDataWarning, ParameterError
+from rankwright.exceptions import (
+    DataError,
+    DegenerateDataWarning,
+    Message,
+    ParameterError,
+    Setting,
+)
 from rankwright.metrics.measure import Measure, parse_measures
 from rankwright.metrics.ranked_lists import query_blocks, ranked_lists
 from rankwright.metrics.scores import Scores
@@ -349,8 +355,8 @@ def _tie_key(ties: str, docid: Any, n_items: int) -> NDArray[Any] | None:
         return None
     if docid is None:
         raise DataError(
-            "ties='docid' needs the document ids, and docid is None. Pass docid=, or use another "
-            "rule such as ties='stable'."
+            "ties='docid' needs the document ids, and docid is None.",
+            fix=Message("Pass ", Setting("docid"), ", or use another rule such as ties='stable'."),
         )
     ids = np.asarray(docid).astype(str)
     if ids.shape != (n_items,):

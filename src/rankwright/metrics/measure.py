@@ -11,7 +11,13 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
-from rankwright.exceptions import MeasureError, MissingQueryWarning, ParameterError
+from rankwright.exceptions import (
+    MeasureError,
+    Message,
+    MissingQueryWarning,
+    ParameterError,
+    Setting,
+)
 from rankwright.metrics import formulas, pairwise
 from rankwright.metrics.ranked_lists import RankedLists
 
@@ -292,7 +298,7 @@ def parse_limit(fail_under: str, measures: Sequence[Measure]) -> tuple[Measure, 
         if measure in measures and not math.isnan(limit):
             return measure, limit
     form = f"a number, or MEASURE=number with one of {', '.join(map(str, measures))}"
-    raise ParameterError(f"fail_under={fail_under!r}: write {form}.")
+    raise ParameterError(Setting("fail_under", fail_under), f": write {form}.")
 
 
 def parse_measures(measures: str | Measure | Iterable[str | Measure]) -> list[Measure]:
@@ -311,7 +317,8 @@ def parse_measures(measures: str | Measure | Iterable[str | Measure]) -> list[Me
     for measure in parsed:
         measure._require_cutoff()
     if not parsed:
-        raise MeasureError("no measure was given. Give one, such as measures=['NDCG@10'].")
+        fix = Message("Give one, such as ", Setting("measures", ["NDCG@10"]), ".")
+        raise MeasureError("no measure was given.", parameter="measures", fix=fix)
     return list(dict.fromkeys(parsed))
 
 

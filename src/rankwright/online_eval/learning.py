@@ -15,7 +15,7 @@ from rankwright.data.behavior.impressions import ImpressionLog
 from rankwright.data.io.logs.preferences import Preferences
 from rankwright.data.items import Items, first_missing
 from rankwright.data.runs import Qrels
-from rankwright.exceptions import DataError, FeedbackError, ParameterError
+from rankwright.exceptions import DataError, FeedbackError, Message, ParameterError, Setting
 from rankwright.feedback.base import Feedback, Grades, Mixture
 from rankwright.feedback.clicks.propensity import find_propensities
 from rankwright.feedback.clicks.relevance import ClickRelevance, click_relevance
@@ -208,7 +208,9 @@ def learn_from_log(
 def _check_log(log: ImpressionLog, judgments: Qrels | None, weight: float | None) -> None:
     if weight is not None and judgments is None:
         raise ParameterError(
-            f"the weight of clicks ({weight:g}) is relative to that of judgments: give judgments=."
+            f"the weight of clicks ({weight:g}) is relative to that of judgments.",
+            parameter="weight",
+            fix=Message("Give ", Setting("judgments"), "."),
         )
     if not log.clicked.any() or log.clicked.all():
         raise DataError(

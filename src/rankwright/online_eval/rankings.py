@@ -14,7 +14,13 @@ from numpy.typing import ArrayLike
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.behavior.impressions import ImpressionLog
 from rankwright.data.vocabulary import check_probabilities
-from rankwright.exceptions import DataError, DegenerateDataWarning, ParameterError
+from rankwright.exceptions import (
+    DataError,
+    DegenerateDataWarning,
+    Message,
+    ParameterError,
+    Setting,
+)
 from rankwright.feedback.clicks.propensity import estimate_propensities
 from rankwright.online_eval.counterfactual import Estimate, normalized_terms
 
@@ -372,7 +378,8 @@ def _slots(
     if len(distinct) > _MOST_SLOTS:
         raise DataError(
             f"query {log.queries[log.query[rows[0]]]} has {len(distinct)} pairs of item and "
-            f'position, more than {_MOST_SLOTS}. Use method="item_position" or "pbm".'
+            f"position, more than {_MOST_SLOTS}.",
+            fix=Message("Use ", Setting("method", "item_position"), ' or "pbm".'),
         )
     old, new = np.zeros((2, n_sessions, len(distinct)))
     old[number, slot[: len(rows)]] = 1.0
@@ -383,9 +390,12 @@ def _slots(
 def _warn_of_support(share: float, what: str, method: str) -> None:
     if share > 0.05:
         warnings.warn(
-            f"{method}: the log never showed {share:.0%} of the {what} that this ranker would "
-            "show; they count as 0. Log with more exploration, or use "
-            'method="pbm", which needs propensities instead.',
+            Message(
+                f"{method}: the log never showed {share:.0%} of the {what} that this ranker would "
+                "show; they count as 0. Log with more exploration, or use ",
+                Setting("method", "pbm"),
+                ", which needs propensities instead.",
+            ),
             DegenerateDataWarning,
             stacklevel=4,
         )

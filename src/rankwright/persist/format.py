@@ -133,7 +133,7 @@ def refusing(path: Any) -> Iterator[None]:
         known = isinstance(error, DataError)
         fault = brief(error) if known else f"its values contradict each other ({brief(error)})"
         refused = error if isinstance(error, Refused) else Refused(fault)
-        raise ModelFileError(f"{os.fspath(path)}: {refused.reason}. {refused.remedy}") from error
+        raise ModelFileError(f"{refused.reason}.", file=path, fix=refused.remedy) from error
 
 
 def brief(error: BaseException) -> str:

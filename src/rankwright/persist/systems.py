@@ -17,7 +17,7 @@ from rankwright.data.io.items import detect_format, detect_kind, read_items
 from rankwright.data.io.trec import read_qrels, read_run
 from rankwright.data.items import Items
 from rankwright.data.runs import Qrels, Run, align
-from rankwright.exceptions import DataError, DegenerateDataWarning, ParameterError
+from rankwright.exceptions import DataError, DegenerateDataWarning, ParameterError, Setting
 from rankwright.metrics.evaluation import evaluate
 from rankwright.metrics.measure import parse_measures
 from rankwright.metrics.scores import Scores
@@ -181,7 +181,9 @@ def name_systems(
     """
     files = [os.fspath(path) for path in paths]
     if names and (len(names) != len(files) or len(set(names)) < len(names)):
-        raise ParameterError(f"names={','.join(names)!r}: give {len(files)} different names.")
+        raise ParameterError(
+            Setting("names", ",".join(names)), f": give {len(files)} different names."
+        )
     short = [os.path.splitext(os.path.basename(path).removesuffix(".gz"))[0] for path in files]
     numbered = [f"{number} {path}" for number, path in enumerate(files, 1)]
     called = next(n for n in (names, short, files, numbered) if len(set(n)) == len(files))

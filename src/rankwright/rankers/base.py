@@ -329,10 +329,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
                 exceptions.MissingQueryWarning,
                 stacklevel=3,
             )
-        try:
-            queries = Queries.from_ids(eval_qid, X.shape[0])
-        except exceptions.DataError as error:
-            raise exceptions.DataError(f"eval_{error}") from None
+        queries = Queries.from_ids(eval_qid, X.shape[0], name="eval_qid")
         return EvalSet(self._scaled(X, queries), y, queries)
 
     def _with_validation(

@@ -561,4 +561,4 @@ def _warn_of_other_ids(known: Histories, events: Interactions) -> None:
 
 def _check_n(method: str, n: Any) -> None:
     if not schema.at_least(1).test(n):
-        raise ParameterError(f"{method}(n={n!r}): n must be an integer >= 1.")
+        raise ParameterError(f"{method}(n={n!r}): n must be an integer >= 1.", parameter="n")

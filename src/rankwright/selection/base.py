@@ -23,7 +23,7 @@ from rankwright._typing import FloatArray, IntArray
 from rankwright.data.io.items import detect_kind, read_items
 from rankwright.data.items import Items, first_missing
 from rankwright.data.queries import Queries
-from rankwright.exceptions import DataError, ParameterError
+from rankwright.exceptions import DataError, Message, ParameterError, Setting
 from rankwright.metrics.measure import predict_with
 from rankwright.rankers.preprocessing import RankPipeline
 
@@ -109,8 +109,8 @@ def check_learnable(items: Items, ranker: Any = None, name: str = "items") -> No
     """Refuse items without an order, and missing values that the ranker does not take."""
     if items.y.min() == items.y.max():
         raise DataError(
-            f"{name}: every item has the grade {items.y[0]:g}, so there is no order to learn. "
-            "Check that this is the column of the grades (y=)."
+            f"{name}: every item has the grade {items.y[0]:g}, so there is no order to learn.",
+            fix=Message("Check that this is the column of the grades (", Setting("y"), ")."),
         )
     needs_all = ranker is not None and not get_tags(ranker).input_tags.allow_nan
     missing = first_missing(items) if needs_all else None
@@ -141,20 +141,32 @@ def detect_training_kind(
     name, kind = os.fspath(path), detect_kind(path, format, by_columns=by_columns)
     if clicks:
         if kind == "pairs":
-            raise DataError(f"{name} holds pairs of winner and loser: omit clicks=True.")
+            fix = Message("Omit ", Setting("clicks", True), ".")
+            raise DataError("it holds pairs of winner and loser.", file=name, fix=fix)
         return "log"
     if kind in ("log", "store"):
         raise DataError(
-            f"{name} is a log of impressions. Learn from its clicks with clicks=True, and name the "
-            "features of its items with item_features=FILE."
+            "it is a log of impressions.",
+            file=name,
+            fix=Message(
+                "Learn from its clicks with ",
+                Setting("clicks", True),
+                ", and name the features of its items with ",
+                Setting("item_features", "FILE"),
+                ".",
+            ),
         )
     if kind == "pairs" and item_features is None:
         raise DataError(
-            f"{name} holds pairs of winner and loser: name the features of these items with "
-            "item_features=FILE."
+            "it holds pairs of winner and loser.",
+            file=name,
+            fix=Message(
+                "Name the features of these items with ", Setting("item_features", "FILE"), "."
+            ),
         )
     if kind != "pairs" and item_features is not None and by_columns:
-        raise ParameterError("item_features= is for logs (clicks=True) and pairs.")
+        for_logs = " is for logs (", Setting("clicks", True), ") and pairs."
+        raise ParameterError(Setting("item_features"), *for_logs)
     return "items" if item_features is None else "pairs"
 
 

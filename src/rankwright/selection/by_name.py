@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from typing import Any
 
 import rankwright.rankers as package
-from rankwright.exceptions import ParameterError
+from rankwright.exceptions import ParameterError, Setting
 from rankwright.rankers.base import find_ranker, rankers
 from rankwright.rankers.boosting.weak_learners.estimators import TreeRanking
 from rankwright.rankers.schema import check_parameters as check_constraints
@@ -101,7 +101,9 @@ def parse_grades(text: str) -> tuple[float, ...]:
     except ValueError:
         values = []
     if not 2 <= len(values) <= 1000:
-        raise ParameterError(f"grades={text!r}: give two or more grades, such as 0-4 or 0,1,2.")
+        raise ParameterError(
+            Setting("grades", text), ": give two or more grades, such as 0-4 or 0,1,2."
+        )
     return tuple(values)
 
 

@@ -21,7 +21,7 @@ from rankwright.data.inputs import checked_rows
 from rankwright.data.items import Items
 from rankwright.data.queries import Queries, fold_queries
 from rankwright.data.vocabulary import as_column
-from rankwright.exceptions import DataError, ParameterError
+from rankwright.exceptions import DataError, Message, ParameterError, Setting
 from rankwright.feedback.base import as_grades
 from rankwright.metrics.measure import Measure, MeasureScorer
 from rankwright.metrics.scores import Cell, Table
@@ -252,7 +252,8 @@ class RankSearchCV(BestRanker):
             if isinstance(values, Range):
                 raise ParameterError(
                     f"{name}={values.low:g}..{values.high:g}: a grid takes a list of values, not a "
-                    "range. Say how many to draw: n_iter=20."
+                    "range.",
+                    fix=Message("Say how many to draw: ", Setting("n_iter", 20), "."),
                 )
         return self.param_grid
 
@@ -294,7 +295,8 @@ class RankSearchCV(BestRanker):
         n_queries = Queries.from_ids(qid, n_items).n_queries
         if n_queries < self.cv:
             raise DataError(
-                f"{n_queries} queries cannot be split into {self.cv} folds. Use a smaller cv=."
+                f"{n_queries} queries cannot be split into {self.cv} folds.",
+                fix=Message("Use a smaller ", Setting("cv"), "."),
             )
         return [(f.train, f.test) for f in fold_queries(qid, self.cv, random_state=self._seed())]
 
@@ -441,10 +443,14 @@ def _prepared(
     if rounds is not None:
         if "early_stopping" not in known:
             name = type(estimator).__name__
-            raise ParameterError(f"early_stopping={rounds}: {name} does not learn in rounds.")
+            raise ParameterError(
+                Setting("early_stopping", rounds), f": {name} does not learn in rounds."
+            )
         spaces = [params] if isinstance(params, Mapping) else params
         if known["early_stopping"] or any("early_stopping" in space for space in spaces):
-            raise ParameterError(f"early_stopping={rounds}: the estimator sets it as well.")
+            raise ParameterError(
+                Setting("early_stopping", rounds), ": the estimator sets it as well."
+            )
         options = {"n_iter_no_change": rounds, "random_state": random_state}
         changes["early_stopping"] = EarlyStopping(measure=str(measure), **options)
     return clone(estimator).set_params(**changes) if changes else estimator

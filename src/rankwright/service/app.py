@@ -19,7 +19,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from rankwright.exceptions import ParameterError
+from rankwright.exceptions import Message, ParameterError, Setting
 from rankwright.service.api.candidates import ItemReader, shape_of
 from rankwright.service.api.metrics import Metrics
 from rankwright.service.api.operations import OPERATIONS
@@ -105,11 +105,14 @@ class Settings:
         for name in ("retention_days", "rate_limit"):
             value = getattr(self, name)
             if value is not None and not value > 0:
-                raise ParameterError(f"{name}={value:g}: give a number above 0, or leave it out.")
+                raise ParameterError(
+                    Setting(name, value), ": give a number above 0, or leave it out."
+                )
         if not is_loopback(self.host) and not self.tokens.principals:
             raise ParameterError(
-                f"host={self.host!r}: other machines can reach it, so it needs a token. Write one "
-                "to a file and give tokens=."
+                Setting("host", self.host),
+                ": other machines can reach it, so it needs a token.",
+                fix=Message("Write one to a file and give ", Setting("tokens"), "."),
             )
 
     def hosts(self) -> tuple[str, ...]:

@@ -321,7 +321,7 @@ def served_from_bytes(content: bytes, name: str, source: Source) -> Served:
         try:
             return _served(str(path), name, source, content)
         except ModelFileError as error:
-            raise Problem(422, str(error).replace(str(path), "the uploaded file")) from None
+            raise Problem(422, str(error.replaced(file="the uploaded file"))) from None
 
 
 def served_scorer(

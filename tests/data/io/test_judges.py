@@ -50,7 +50,7 @@ def test_a_bad_record_is_refused_by_its_line(tmp_path, tail, line, reason):
     with pytest.raises(FileFormatError) as caught:
         read_judges(tmp_path / "cfquery")
     assert caught.value.line == line
-    assert reason in caught.value.reason
+    assert reason in caught.value.message
 
 
 @pytest.mark.parametrize("text, reason", [("NR 1\n", "before the first QN"), ("\n", "empty")])

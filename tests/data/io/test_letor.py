@@ -137,8 +137,9 @@ def test_a_folder_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_an_option_out_of_range_is_refused(options: dict[str, object]) -> None:
-    with pytest.raises(ParameterError, match="read_letor"):
+    with pytest.raises(ParameterError) as refused:
         load(SMALL, **options)
+    assert refused.value.parameter in options
 
 
 def test_something_that_is_neither_path_nor_file_is_refused() -> None:
@@ -272,7 +273,7 @@ def test_a_bad_file_of_group_sizes_is_refused_at_its_line(
     side.write_text(text)
     with pytest.raises(FileFormatError) as caught:
         load(b"1 1:1\n", group=side)
-    assert (caught.value.path, caught.value.line, caught.value.column) == (str(side), line, column)
+    assert (caught.value.file, caught.value.line, caught.value.column) == (str(side), line, column)
 
 
 # ---- bad lines
@@ -329,7 +330,7 @@ def test_a_file_of_bad_lines_only_is_refused(parser: str) -> None:
     with pytest.raises(FileFormatError, match="none of the 2 items can be read") as refusal:
         load(b"# no item\n1 qid:1 1:0,5\nb\n", on_bad_line="skip")
     assert (refusal.value.line, refusal.value.column) == (2, 11)
-    assert refusal.value.reason.startswith('value "0,5" is not a number; ')
+    assert refusal.value.message.startswith('value "0,5" is not a number; ')
 
 
 def test_ten_thousand_bad_lines_keep_their_places(parser: str) -> None:

@@ -370,7 +370,7 @@ def test_a_bad_file_is_refused_at_its_line_and_column(
     _set_blocks(parser, text, monkeypatch)
     with pytest.raises(FileFormatError) as caught:
         rw.read_letor(io.BytesIO(text), **options)
-    assert reason in caught.value.reason
+    assert reason in caught.value.message
     assert caught.value.fix
     if mark:
         last = before.removeprefix(b"\xef\xbb\xbf").split(b"\n")[-1]

@@ -45,7 +45,7 @@ def test_a_gzip_bomb_is_refused_and_the_limit_can_be_raised(
         FileFormatError, match=r"(?s)unpacks to more than 1,048,576.*MAX_BYTES"
     ) as told:
         read(path)
-    assert told.value.path == str(path)
+    assert told.value.file == str(path)
     with pytest.raises(FileFormatError, match="more than 1,000 bytes"):
         read(path, max_bytes=1000)
     monkeypatch.setenv("RANKWRIGHT_MAX_BYTES", "2000")
@@ -142,7 +142,7 @@ def test_a_json_value_that_is_none_is_refused_at_its_line(reason: str, tmp_path:
     for read in (rw.read_items, rw.read_log):
         with pytest.raises(FileFormatError, match=reason) as told:
             read(path)
-        assert (told.value.path, told.value.line) == (str(path), 3)
+        assert (told.value.file, told.value.line) == (str(path), 3)
 
 
 def test_a_file_of_separators_is_no_table(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_a_grade_of_5000_digits_is_refused(grade: str, tmp_path: Path) -> None:
     path.write_text(f"q 0 d 1\nq 0 e {grade}\n")
     with pytest.raises(FileFormatError, match=r"a\.qrels:2:7: .*not a whole number") as told:
         rw.read_qrels(path)
-    assert len(told.value.reason) < 100
+    assert len(told.value.message) < 100
 
 
 def test_a_long_text_in_quotes_is_read(tmp_path: Path) -> None:

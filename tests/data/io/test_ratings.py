@@ -80,7 +80,7 @@ def test_whole_stars_between_tabs_are_movielens_100k(tmp_path):
 
 
 def test_three_numbers_without_a_header_are_not_guessed_at(tmp_path):
-    with pytest.raises(DataError, match='Say format="csv" or format="netflix"'):
+    with pytest.raises(DataError, match="Say format='csv' or format='netflix'"):
         read_ratings(write(tmp_path, ONE_TABLE["netflix"]))
 
 
@@ -196,7 +196,7 @@ def test_a_bad_line_of_csv_is_refused_by_line_and_column(tmp_path, line, column,
     with pytest.raises(FileFormatError) as caught:
         read_ratings(write(tmp_path, GOOD_CSV + line + ending), "csv")
     assert (caught.value.line, caught.value.column) == (4, column)
-    assert reason in caught.value.reason
+    assert reason in caught.value.message
     assert caught.value.fix
 
 
@@ -245,7 +245,7 @@ def test_a_bad_line_of_movielens_is_refused_by_line(
         read_ratings(write(tmp_path, text), format)
     assert caught.value.line == 3
     assert separator != "::" or caught.value.column == column
-    assert reason in caught.value.reason
+    assert reason in caught.value.message
 
 
 @pytest.mark.parametrize(
@@ -266,7 +266,7 @@ def test_a_bad_line_of_jester_is_refused_by_line(tmp_path, line, column, reason)
     with pytest.raises(FileFormatError) as caught:
         read_ratings(write(tmp_path, JOKES + line), "jester")
     assert (caught.value.line, caught.value.column) == (4, column)
-    assert reason in caught.value.reason
+    assert reason in caught.value.message
 
 
 @pytest.mark.parametrize(
@@ -289,7 +289,7 @@ def test_a_bad_line_of_book_crossing_is_refused_by_line(tmp_path, line, reason):
     with pytest.raises(FileFormatError) as caught:
         read_ratings(write(tmp_path, BOOKS + line))
     assert caught.value.line == 4
-    assert reason in caught.value.reason
+    assert reason in caught.value.message
 
 
 @pytest.mark.parametrize("format", ["movielens-1m", "movielens-100k", "jester", "netflix", "csv"])

@@ -109,7 +109,7 @@ def test_a_bad_cell_is_refused_by_line_and_column(tmp_path, line, place, reason)
     with pytest.raises(FileFormatError) as caught:
         read_table(tmp_path / "items", y="grade", qid="q", docid="d")
     assert (caught.value.line, caught.value.column) == place
-    assert reason in caught.value.reason
+    assert reason in caught.value.message
 
 
 @pytest.mark.parametrize(

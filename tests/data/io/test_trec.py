@@ -114,9 +114,9 @@ def test_a_bad_line_of_a_run_is_refused_by_line_and_column(tmp_path, line, colum
     with pytest.raises(FileFormatError) as caught:
         read_run(tmp_path / "bad.run")
     assert (caught.value.line, caught.value.column) == (3, column)
-    assert reason in caught.value.reason
+    assert reason in caught.value.message
     assert caught.value.fix
-    assert caught.value.text == line.rstrip("\r")
+    assert caught.value.source == line.rstrip("\r")
 
 
 GOOD_QRELS = "q1 0 d1 1\nq1 0 d2 0\n"
@@ -152,7 +152,7 @@ def test_a_bad_line_of_qrels_is_refused_by_line_and_column(tmp_path, line, colum
     with pytest.raises(FileFormatError) as caught:
         read_qrels(tmp_path / "bad.qrels")
     assert (caught.value.line, caught.value.column) == (3, column)
-    assert reason in caught.value.reason
+    assert reason in caught.value.message
     assert caught.value.fix
 
 
@@ -180,7 +180,7 @@ def test_a_file_that_is_no_text_of_ours_is_refused(tmp_path, read, good, spoil, 
     with pytest.raises(FileFormatError) as caught:
         read(tmp_path / "bad")
     assert caught.value.line == line
-    assert reason in caught.value.reason
+    assert reason in caught.value.message
 
 
 @pytest.mark.parametrize("read", [read_run, read_qrels])

@@ -21,7 +21,7 @@ from rankwright.data.vocabulary import (
     pair_keys,
     read_only,
 )
-from rankwright.exceptions import DataError, DegenerateDataWarning
+from rankwright.exceptions import DataError, DegenerateDataWarning, Message, Setting
 
 COUNT_FIX = "give 0, 1 or the number of clicks"
 POSITION_FIX = "give a whole number from 1, the top"
@@ -211,7 +211,8 @@ class ImpressionLog:
         the number of impressions without features.
         """
         if table.docid is None:
-            raise DataError("the feature table has no item ids: give their column as docid=.")
+            fix = Message("Give their column as ", Setting("docid"), ".")
+            raise DataError("the feature table has no item ids.", fix=fix)
         item = _found(self.items, table.docid)
         query = np.zeros(len(item), dtype=np.int64)
         log_query = np.zeros(len(self), dtype=np.int64)
@@ -230,10 +231,14 @@ class ImpressionLog:
         _warn_of_missing(row, self)
         return row
 
-    def __repr__(self) -> str:
+    def facts(self) -> str:
+        """What it holds, in numbers."""
         parts = [f"{len(self):,} rows", f"{self.n_sessions:,} sessions"]
         parts += [f"{len(self.queries):,} queries", f"{len(self.items):,} items"]
-        return f"ImpressionLog({', '.join(parts)}, {self.clicks.sum():,} clicks)"
+        return f"{', '.join(parts)}, {self.clicks.sum():,} clicks"
+
+    def __repr__(self) -> str:
+        return f"ImpressionLog({self.facts()})"
 
 
 def _ids(values: Any, n: int, name: str) -> NDArray[Any]:

@@ -211,11 +211,15 @@ class Interactions(UsersAndItems):
         columns["weight"] = self.weight
         return columns if self.time is None else columns | {"time": self.time}
 
-    def __repr__(self) -> str:
+    def facts(self) -> str:
+        """What it holds, in numbers."""
         parts = [f"{len(self):,} events", f"{self.n_users:,} users", f"{self.n_items:,} items"]
         if self.time is not None and len(self):
             parts.append(f"times {self.time.min():.10g} to {self.time.max():.10g}")
-        return f"Interactions({', '.join(parts)})"
+        return ", ".join(parts)
+
+    def __repr__(self) -> str:
+        return f"Interactions({self.facts()})"
 
 
 def joined(columns: list[NDArray[Any]]) -> NDArray[Any]:

@@ -17,7 +17,7 @@ from rankwright.data.behavior.times import as_times
 from rankwright.data.inputs import columns_of
 from rankwright.data.queries import Queries
 from rankwright.data.vocabulary import UsersAndItems, as_column, as_ids, encode, read_only
-from rankwright.exceptions import DataError, ParameterError
+from rankwright.exceptions import DataError, Message, ParameterError, Setting
 
 # Common names of columns, in lower case and without other characters.
 _USUAL_NAMES = {
@@ -229,17 +229,24 @@ class Ratings(UsersAndItems):
             row, earlier = repeat
             raise DataError(
                 f"rows {earlier} and {row} rate the same item by the same user, and a matrix has "
-                'one cell for both. Create the ratings with duplicates="last" or "mean".'
+                "one cell for both.",
+                fix=Message(
+                    "Create the ratings with ", Setting("duplicates", "last"), ' or "mean".'
+                ),
             )
         order = np.lexsort((self.item, self.user))
         parts = (self.value[order], self.item[order], self.by_user.ptr)
         return csr_array(parts, shape=(self.n_users, self.n_items))
 
-    def __repr__(self) -> str:
+    def facts(self) -> str:
+        """What it holds, in numbers."""
         parts = [f"{len(self):,} ratings", f"{self.n_users:,} users", f"{self.n_items:,} items"]
         if len(self):
             parts.append(f"values {self.value.min():g} to {self.value.max():g}")
-        return f"Ratings({', '.join(parts)})"
+        return ", ".join(parts)
+
+    def __repr__(self) -> str:
+        return f"Ratings({self.facts()})"
 
 
 def encode_pairs(*, row: str, **columns: Any) -> tuple[Any, Any, IntArray, IntArray]:
@@ -301,7 +308,9 @@ DUPLICATES = ("error", "first", "last", "mean", "keep")  # what to do with a sec
 def resolve_duplicates(ratings: Ratings, duplicates: str) -> Ratings:
     """Apply one of the rules in ``DUPLICATES``; the remaining rows keep their order."""
     if duplicates not in DUPLICATES:
-        raise ParameterError(f"duplicates={duplicates!r}: use one of {', '.join(DUPLICATES)}.")
+        raise ParameterError(
+            Setting("duplicates", duplicates), f": use one of {', '.join(DUPLICATES)}."
+        )
     repeat = first_twice(ratings)
     if repeat is None or duplicates == "keep":
         return ratings
@@ -309,8 +318,12 @@ def resolve_duplicates(ratings: Ratings, duplicates: str) -> Ratings:
         row, earlier = repeat
         user, item = ratings.users[ratings.user[row]], ratings.items[ratings.item[row]]
         raise DataError(
-            f"user {user} rated item {item} in row {earlier} and again in row {row}. Choose "
-            'one with duplicates="first", "last" or "mean", or use "keep" for both.'
+            f"user {user} rated item {item} in row {earlier} and again in row {row}.",
+            fix=Message(
+                "Choose one with ",
+                Setting("duplicates", "first"),
+                ', "last" or "mean", or use "keep" for both.',
+            ),
         )
     keys = vocabulary.pair_keys(ratings.user, ratings.item)
     if duplicates == "last":

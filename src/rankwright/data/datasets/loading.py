@@ -15,7 +15,7 @@ from rankwright.data.io.letor.reader import read_letor
 from rankwright.data.io.trec import read_qrels, read_run
 from rankwright.data.items import Items
 from rankwright.data.runs import Qrels, Run
-from rankwright.exceptions import DatasetError, ParameterError
+from rankwright.exceptions import DatasetError, ParameterError, Setting
 
 _VARIABLE = "RANKWRIGHT_DATA"
 
@@ -162,7 +162,9 @@ def load_ohsumed(
     if version not in ("min", "null"):
         raise ParameterError(f'version={version!r}: use "QueryLevelNorm", "min" or "null".')
     if fold is not None:
-        raise ParameterError(f"fold={fold}: version {version!r} was not published in folds.")
+        raise ParameterError(
+            Setting("fold", fold), f": version {version!r} was not published in folds."
+        )
     return read_letor(folder.file(f"Feature-{version}/ALL/OHSUMED.txt"), n_features=45)
 
 
@@ -184,7 +186,7 @@ def load_letor_parts(
 
 def _check_fold(fold: int) -> int:
     if fold not in (1, 2, 3, 4, 5):
-        raise ParameterError(f"fold={fold!r}: must be one of 1 .. 5.")
+        raise ParameterError(Setting("fold", fold), ": must be one of 1 .. 5.")
     return fold
 
 

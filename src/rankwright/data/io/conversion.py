@@ -19,7 +19,7 @@ from rankwright.data.io.logs.preferences import read_preferences
 from rankwright.data.io.trec import read_qrels, read_run, write_qrels, write_run
 from rankwright.data.items import Items
 from rankwright.data.runs import Qrels, Run
-from rankwright.exceptions import DataError, ParameterError
+from rankwright.exceptions import DataError, Message, ParameterError, Setting
 
 
 def write_items(items: Items, path: str | os.PathLike[str], *, format: str | None = None) -> None:
@@ -96,8 +96,13 @@ def convert(
     kind = write_as or format_of_name(target)
     if kind is None and not os.fspath(target).lower().removesuffix(".gz").endswith(".txt"):
         raise ParameterError(
-            f"{os.fspath(target)}: the extension gives no format. Use .letor, .txt, .csv, .tsv, "
-            ".jsonl, .parquet, .run or .qrels, or give write_as=."
+            "the extension gives no format.",
+            file=target,
+            fix=Message(
+                "Use .letor, .txt, .csv, .tsv, .jsonl, .parquet, .run or .qrels, or give ",
+                Setting("write_as"),
+                ".",
+            ),
         )
     kind = kind or (source_format if source_format in ("run", "qrels") else "letor")
     data = read_data(source, source_format, **options)
@@ -129,7 +134,7 @@ def _write_columns(columns: dict[str, Any], path: str | os.PathLike[str], kind: 
         _write_parquet(columns, path)
         return
     if kind not in ("csv", "tsv", "jsonl"):
-        raise DataError(f"{os.fspath(path)}: this type of data cannot be written as {kind}.")
+        raise DataError(f"this type of data cannot be written as {kind}.", file=path)
     names = list(columns)
     rows = (list(map(_plain, row)) for row in zip(*columns.values(), strict=True))
     if kind == "jsonl":
@@ -146,7 +151,7 @@ def _write_parquet(columns: dict[str, Any], path: str | os.PathLike[str]) -> Non
         from pyarrow import parquet, table
     except ImportError:
         raise DataError(
-            f"{os.fspath(path)}: writing Parquet files needs pyarrow: pip install pyarrow."
+            "writing Parquet files needs pyarrow.", file=path, fix="Run: pip install pyarrow."
         ) from None
     texts = {k: v.tolist() if v.dtype.kind in "OU" else v for k, v in columns.items()}
     with atomic_write(path, mode=0o666) as file:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from rankwright.data.io.files import MAX_LINE, Text, open_text, read_text
 from rankwright.data.vocabulary import encode_texts
+from rankwright.exceptions import Message, Setting
 
 _BLANKS = " \t\x0b\x0c\r"  # those of bytes.split; a no-break space may be part of an id
 _IS_BLANK = np.isin(np.arange(256), list((_BLANKS + "\n").encode()))
@@ -44,10 +45,10 @@ class Fields:
         """The same rows without the first."""
         return replace(self, tokens=self.tokens[self.n_fields :], lines=self.lines[1:])
 
-    def refuse(self, row: int, field: int, reason: str, fix: str) -> NoReturn:
+    def refuse(self, row: int, field: int, reason: str, fix: str, kind: str = "") -> NoReturn:
         line = int(self.lines[row])
         column = _column_of(self.text.line(line), field, self.separator)
-        self.text.refuse(line, column, reason, fix)
+        self.text.refuse(line, column, reason, fix, kind)
 
     def encode(
         self, field: int, what: str, as_text: bool = False
@@ -85,10 +86,12 @@ class Fields:
             token = self.column(field)[row]
             shown = token if len(token) <= 40 else token[:40] + "..."
             problem = f'"{shown}" is not a {kind}' if token.strip() else "is empty"
+            fault = "not a number"
             if decimal == "." and is_number(token.translate(_SWAP)) and "," in token:
-                fix = "if commas are decimal points, give decimal=','"
+                fault = "decimal comma"
+                fix = Message("if commas are decimal points, give ", Setting("decimal", ","))
             fix = fix or f"write the {what} as a plain {kind}"
-            self.refuse(row, field, f"{what} {problem}", fix)
+            self.refuse(row, field, f"{what} {problem}", fix, fault)
         if gaps:
             values[gaps] = np.nan
         return values

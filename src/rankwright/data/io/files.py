@@ -73,7 +73,8 @@ def open_binary(path: str | os.PathLike[str]) -> BinaryIO:
     if isinstance(path, PipedFile):
         return cast(BinaryIO, io.BufferedReader(io.BytesIO(path.data)))
     if os.path.isdir(path):
-        raise DataError(f"{os.fspath(path)} is a folder: give the path of a file in it.")
+        fix = "Give the path of a file in it."
+        raise DataError("it is a folder.", file=path, fix=fix)
     return open(path, "rb")
 
 
@@ -275,8 +276,8 @@ class Text:
         lines = self.data.split(b"\n", number)
         return lines[number - 1].decode(self.encoding, "replace") if number <= len(lines) else ""
 
-    def refuse(self, line: int, column: int, reason: str, fix: str) -> NoReturn:
-        raise FileFormatError(self.path, line, column, reason, self.line(line), fix)
+    def refuse(self, line: int, column: int, reason: str, fix: str, kind: str = "") -> NoReturn:
+        raise FileFormatError(self.path, line, column, reason, self.line(line), fix, kind=kind)
 
     def refuse_byte(self, offset: int, reason: str, fix: str) -> NoReturn:
         start = self.data.rfind(b"\n", 0, offset) + 1

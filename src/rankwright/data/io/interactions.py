@@ -19,7 +19,7 @@ from rankwright.data.io.files import Text, bounded, is_parquet, read_text
 from rankwright.data.io.ratings import has_odd_ids, read_ratings
 from rankwright.data.io.tables import is_index, read_jsonl, text_rows
 from rankwright.data.vocabulary import as_column
-from rankwright.exceptions import DataError, ParameterError
+from rankwright.exceptions import DataError, ParameterError, Setting
 
 ROLES = ("user", "item", "weight", "time")
 FORMATS = ("csv", "parquet", "jsonl")
@@ -81,9 +81,7 @@ def read_interactions(
     try:
         return _from_table(table, columns, at_least, os.fspath(path))
     except DataError as error:  # about columns and values: it does not know the file
-        if os.fspath(path) in str(error):
-            raise
-        raise type(error)(f"{os.fspath(path)}: {error}") from None
+        raise error.in_file(path) from None
 
 
 def _from_table(
@@ -272,6 +270,6 @@ def _named(role: str, column: Any, names: list[str]) -> Any:
 def _rated(table: Mapping[str, NDArray[Any]], at_least: float, path: str) -> BoolArray:
     index = usual_place("value", list(table))
     if index is None:
-        raise DataError(f"{path}: at_least={at_least:g} needs a column of ratings.")
+        raise DataError(Setting("at_least", at_least), " needs a column of ratings.", file=path)
     ratings = table[list(table)[index]]
     return as_column(ratings, "rating", len(ratings)) >= at_least

@@ -23,13 +23,14 @@ from rankwright.data.io.letor.reader import read_letor
 from rankwright.data.io.logs.features import is_feature_log, read_feature_log
 from rankwright.data.io.logs.impressions import SQLITE, is_log
 from rankwright.data.io.logs.preferences import is_preferences
-from rankwright.data.io.tables import GRADE_ADVICE
 from rankwright.data.items import Items, first_missing
 from rankwright.exceptions import (
     DataError,
     DegenerateDataWarning,
     FileFormatError,
+    Message,
     ParameterError,
+    Setting,
 )
 
 Column = str | int
@@ -219,7 +220,9 @@ def read_items(
     kind = _item_format(name, format)
     group = group_file(name) if isinstance(group, str) and group == "auto" else group
     if group is not None and kind != "letor":
-        raise ParameterError(f"group={group!r}: {name} is {kind}; only LETOR files take a group.")
+        raise ParameterError(
+            Setting("group", group), f": {name} is {kind}; only LETOR files take a group."
+        )
     if kind == "letor":
         items = _read_letor(name, like, on_bad_line, group)
     elif kind == "ltrlog":
@@ -268,12 +271,15 @@ def _path(path: Any) -> str:
 def _item_format(path: str, format: str | None) -> str:
     """The format given or detected, if it is one of items."""
     if format is not None and format not in FORMATS:
-        raise ParameterError(f"format={format!r}: use one of {', '.join(ITEM_FORMATS)}.")
+        raise ParameterError(Setting("format", format), f": use one of {', '.join(ITEM_FORMATS)}.")
     kind = format or detect_format(path) or "letor"  # LETOR's reader names line and column
     if kind not in ITEM_FORMATS:
         raise DataError(
-            f"{path} is a {kind} file; items with features are needed (LETOR, CSV, TSV, JSONL, "
-            "Parquet). If it is one of these, say which: format='letor'."
+            f"this is a {kind} file; items with features are needed (LETOR, CSV, TSV, JSONL, "
+            "Parquet).",
+            kind=kind,
+            file=path,
+            fix=Message("If it is one of these, say which: ", Setting("format", "letor"), "."),
         )
     return kind
 
@@ -300,12 +306,12 @@ def _read_letor(path: str, like: Any, on_bad_line: Literal["error", "skip"], gro
     try:
         return read_letor(path, n_features=n_features, **options)
     except FileFormatError as error:
-        if like is None or "n_features" not in error.fix:
+        if like is None or error.kind != "too many features":
             raise
         if getattr(like, "takes_more", False):
             return read_letor(path, **options)
         fix = f"the model has {n_features} features: give data of the same kind"
-        raise error.with_fix(fix) from None
+        raise error.replaced(fix=fix) from None
 
 
 def _read_table(
@@ -321,7 +327,7 @@ def _read_table(
     try:
         return _read_columns(path, source, layout, reading)
     except DataError as error:
-        if graded or reading["grades"] is not None or GRADE_ADVICE not in str(error):
+        if graded or reading["grades"] is not None or error.kind != "text grades":
             raise
         layout["y"] = None  # words in a column that is not needed
         return _read_columns(path, source, layout, reading)
@@ -330,67 +336,35 @@ def _read_table(
 def _read_columns(
     path: str, source: Any, layout: dict[str, Any], reading: Mapping[str, Any]
 ) -> Items:
-    """The items of a table; an error about words names every column of words."""
-    if not isinstance(source, str):
-        return _items_from_frame(source, path, layout, reading["grades"])
-    try:
+    if isinstance(source, str):
         return tables.read_table(source, **reading, **layout)
-    except FileFormatError as error:
-        _, of_words, column = error.fix.partition("one_hot=")
-        if not of_words:
-            raise
-        style = {key: reading[key] for key in ("separator", "decimal")}
-        words = tables.find_words(source, **style, **layout)
-        advice = words_advice(*_columns_of_words(words, column.strip("[]")[1:-1]))
-        raise error.with_fix(f"leave the cell empty if the value is unknown; {advice}") from None
+    return _items_from_frame(source, path, layout, reading["grades"])
 
 
 def _items_from_frame(
     source: Any, path: str, layout: dict[str, Any], grades: tables.Meaning
 ) -> Items:
+    """The items of a JSONL or Parquet file; an error about words names their row or line."""
     try:
         return tables.items_from_frame(source, grades=grades, **layout)
     except DataError as error:
         words = tables.find_words(source, share=0.0, **layout)
-        about_grades = GRADE_ADVICE in str(error)
+        about_grades = error.kind == "text grades"
         first = next((w for w in words if w.is_grade == about_grades), None)
         if first is None:
-            raise DataError(f"{path}: {error}") from None
-        if about_grades:
-            advice = str(error).partition(": ")[2].rstrip(".")
-        else:
-            columns = tables.find_words(source, **layout)
-            advice = words_advice(*_columns_of_words(columns, first.column))
-        reason = f"{first.column} is {first.word!r}, not a number"
+            raise error.in_file(path) from None
+        advice = error.fix
+        if not about_grades:
+            advice = tables.words_advice(first.column, tables.find_words(source, **layout))
+        reason, kind = f"{first.column} is {first.word!r}, not a number", error.kind
         if not is_parquet(path):
             text = read_text(path)
             lines = [line for line, _ in json_rows(text)]
-            text.refuse(lines[first.row], 1, reason, advice)
-        raise DataError(f"{path}: row {first.row + 1}: {reason}; {advice}.") from None
-
-
-def _columns_of_words(words: Sequence[tables.Words], first: str) -> list[str]:
-    """The names of all columns of words among the features, this one first."""
-    return list(dict.fromkeys([first, *(w.column for w in words if not w.is_grade)]))
-
-
-def words_advice(column: str, *others: str) -> str:
-    """What to do about columns of words where numbers are needed.
-
-    >>> words_advice("title", "color")
-    "2 columns hold words: title, color. For each: if it names the query or the item, give
-    qid='title' or docid='title'; if its words are values, one_hot=['title']; to leave it out,
-    drop=['title']"
-    """
-    start, subject = "", column
-    if others:
-        start = f"{len(others) + 1} columns hold words: {', '.join([column, *others])}. For each: "
-        subject = "it"
-    return (
-        f"{start}if {subject} names the query or the item, give qid={column!r} or "
-        f"docid={column!r}; if its words are values, one_hot=[{column!r}]; to leave it out, "
-        f"drop=[{column!r}]"
-    )
+            text.refuse(lines[first.row], 1, reason, advice, kind)
+        row = first.row + 1
+        raise DataError(
+            f"row {row}: {reason};", kind=kind, file=path, line=row, fix=advice
+        ) from None
 
 
 def word_columns(path: str, kind: str, **options: Any) -> list[tables.Words]:
@@ -431,8 +405,13 @@ def _find_columns(
     if layout["y"] is None and graded:
         more = " ..." if len(header) > 12 else ""
         raise DataError(
-            f"{path}: no column is called {', '.join(COLUMN_NAMES['y'])}. Give the column of the "
-            f"grade: y='NAME'. Columns: {', '.join(header[:12])}{more}."
+            f"no column is called {', '.join(COLUMN_NAMES['y'])}.",
+            file=path,
+            fix=Message(
+                "Give the column of the grade: ",
+                Setting("y", "NAME"),
+                f". Columns: {', '.join(header[:12])}{more}.",
+            ),
         )
     if names is not None:
         # The columns whose words were learned are called column=word.
@@ -444,7 +423,8 @@ def _find_columns(
     for name in drop:
         for key, chosen in (("features", features), ("one_hot", one_hot)):
             if name in chosen:
-                raise ParameterError(f"drop={name!r} and {key}={name!r}: give one of them.")
+                both = Setting("drop", name), " and ", Setting(key, name)
+                raise ParameterError(*both, ": give one of them.")
     layout |= {"drop": list(map(column, drop)), "one_hot": list(map(column, one_hot))}
     if features:
         layout["features"] = list(dict.fromkeys([*map(column, features), *layout["one_hot"]]))
@@ -461,16 +441,18 @@ def _with_features_of(items: Items, like: Any, path: str) -> Items:
         items.n_features > like.n_features and not getattr(like, "takes_more", False)
     ):
         raise DataError(
-            f"{path} has {items.n_features} features, but {like.n_features} are needed. Give data "
-            "with the same features."
+            f"it has {items.n_features} features, but {like.n_features} are needed.",
+            file=path,
+            fix="Give data with the same features.",
         )
     else:
         _warn_of_missing_features(items, path)
     missing = None if getattr(like, "allow_nan", True) else first_missing(items)
     if missing is not None:
         raise DataError(
-            f"{path}: {missing}, and the model does not support missing values. Fill them, or "
-            "train a ranker that does, such as RankBoost."
+            f"{missing}, and the model does not support missing values.",
+            file=path,
+            fix="Fill them, or train a ranker that does, such as RankBoost.",
         )
     return items
 
@@ -483,8 +465,9 @@ def _columns_by_name(items: Items, names: Sequence[str], path: str) -> Any:
     absent = [name for name in names if name not in known]
     if absent:
         raise DataError(
-            f"{path} lacks the feature {absent[0]!r} ({len(absent)} of {len(names)} are missing). "
-            f"It has {', '.join(list(position)[:10])}."
+            f"it lacks the feature {absent[0]!r} ({len(absent)} of {len(names)} are missing). "
+            f"It has {', '.join(list(position)[:10])}.",
+            file=path,
         )
     order = [position.get(name, items.n_features) for name in names]
     if order == list(range(items.n_features)):

@@ -26,7 +26,7 @@ from rankwright.data.io import fields as lines
 from rankwright.data.io.fields import Fields, is_number, likely_separator, split_fields
 from rankwright.data.io.files import Text, bounded, is_parquet, read_text
 from rankwright.data.vocabulary import encode
-from rankwright.exceptions import DataError, FileFormatError, ParameterError
+from rankwright.exceptions import DataError, FileFormatError, Message, ParameterError, Setting
 
 Column = str | int | None
 
@@ -88,7 +88,9 @@ def read_ratings(
     Ratings(2 ratings, 1 users, 2 items, values 3 to 5)
     """
     if duplicates not in DUPLICATES:
-        raise ParameterError(f"duplicates={duplicates!r}: use one of {', '.join(DUPLICATES)}.")
+        raise ParameterError(
+            Setting("duplicates", duplicates), f": use one of {', '.join(DUPLICATES)}."
+        )
     if format == "parquet" or (format is None and is_parquet(path)):
         table = read_parquet(path)
         indices = _find_columns(list(table), _chosen(**columns), os.fspath(path))
@@ -101,11 +103,12 @@ def read_ratings(
         return _read_csv(text, duplicates, _chosen(**columns), separator)
     if format not in _NAMED_FORMATS:
         known = ", ".join([*_NAMED_FORMATS, "csv", "parquet"])
-        raise ParameterError(f"read_ratings(format={format!r}): use one of {known}.")
+        raise ParameterError(Setting("format", format), f": use one of {known}.")
     if columns:
         raise ParameterError(
-            f"read_ratings({next(iter(columns))}=...): the columns of {format!r} are fixed. Leave "
-            'it out, or use format="csv".'
+            Setting(next(iter(columns))),
+            f": the columns of {format!r} are fixed.",
+            fix=Message("Leave it out, or use ", Setting("format", "csv"), "."),
         )
     ratings = _NAMED_FORMATS[format](text, duplicates)
     if format == "book-crossing" and not implicit:
@@ -135,8 +138,11 @@ def _detect_format(text: Text, columns: dict[str, Any]) -> str:
             return name
     if re.fullmatch(number + rb"(," + number + rb"){2}", line):
         raise DataError(
-            f"{text.path}: three numbers without a header may be user, item, value or movie, "
-            'customer, rating. Say format="csv" or format="netflix".'
+            "three numbers without a header may be user, item, value or movie, customer, rating.",
+            file=text.path,
+            fix=Message(
+                "Say ", Setting("format", "csv"), " or ", Setting("format", "netflix"), "."
+            ),
         )
     return "csv"
 
@@ -243,7 +249,8 @@ def _check_scale(fields: Fields, field: int, value: FloatArray, scale: tuple[flo
     if outside.any():
         row = int(np.argmax(outside))
         reason = f"rating {value[row]:g} is outside {low:g} .. {high:g}"
-        fields.refuse(row, field, reason, 'correct it, or read another scale with format="csv"')
+        fix = Message("correct it, or read another scale with ", Setting("format", "csv"))
+        fields.refuse(row, field, reason, fix)
 
 
 def _resolve_in_file(ratings: Ratings, fields: Fields, item_field: int, duplicates: str) -> Ratings:
@@ -252,7 +259,11 @@ def _resolve_in_file(ratings: Ratings, fields: Fields, item_field: int, duplicat
         row, earlier = repeat
         user, item = ratings.users[ratings.user[row]], ratings.items[ratings.item[row]]
         reason = f"user {user} rated item {item} in line {fields.lines[earlier]} already"
-        fix = 'remove one, or choose which counts: duplicates="first", "last", "mean" or "keep"'
+        fix = Message(
+            "remove one, or choose which counts: ",
+            Setting("duplicates", "first"),
+            ', "last", "mean" or "keep"',
+        )
         fields.refuse(row, item_field, reason, fix)
     return resolve_duplicates(ratings, duplicates)
 
@@ -261,7 +272,7 @@ def _read_csv(
     text: Text, duplicates: str, chosen: dict[str, Column], separator: str | None
 ) -> Ratings:
     if separator is not None and len(separator) != 1:
-        raise ParameterError(f"separator={separator!r}: give one character.")
+        raise ParameterError(Setting("separator", separator), ": give one character.")
     text.decode()  # refuse another encoding before anything else
     separator = separator or likely_separator(text)
     if separator is None:
@@ -269,7 +280,7 @@ def _read_csv(
             1,
             1,
             "no comma, semicolon, tab or bar between fields",
-            "give its format=..., or its separator",
+            Message("give its ", Setting("format"), ", or its separator"),
         )
     if b'"' in text.data:
         first = next(lines.quoted_rows(text, separator))[0]
@@ -311,11 +322,16 @@ def _find_columns(
             missing = repr(column) if column is not None else f"for the {role}"
             known = ", ".join(names) if names else f"{n_columns} without names"
             raise DataError(
-                f"{path}: no column {missing} among {known}. Give {role}=name or index."
+                f"no column {missing} among {known}.",
+                file=path,
+                fix=Message("Give ", Setting(role), " with a name or an index."),
             )
     if len(set(columns.values())) < len(columns):
+        settings = [part for role in ("user", "item", "value") for part in (Setting(role), " ")]
         raise DataError(
-            f"{path}: one column cannot have two roles ({columns}). Give user=, item=, value=."
+            f"one column cannot have two roles ({columns}).",
+            file=path,
+            fix=Message("Give ", *settings[:-1], "."),
         )
     return columns
 
@@ -376,7 +392,7 @@ def _read_book_crossing(text: Text, duplicates: str) -> Ratings:
     try:
         split = split_fields(bare, '";"', 3, layout)
     except FileFormatError as error:
-        text.refuse(error.line, error.column + 1, error.reason, error.fix)
+        text.refuse(error.line, error.column + 1, error.message, error.fix)
     fields = replace(split, text=text).after_header()
     if fields.n_rows == 0:
         text.refuse(2, 1, "no line after the header", "give a file with at least one rating")

@@ -25,7 +25,7 @@ from rankwright.data.io.files import Text, bounded, is_parquet, read_text
 from rankwright.data.io.json_lines import json_rows
 from rankwright.data.items import Items
 from rankwright.data.vocabulary import as_column, as_ids, encode
-from rankwright.exceptions import DataError, ParameterError
+from rankwright.exceptions import DataError, FileFormatError, Message, ParameterError, Setting
 
 
 def is_index(name: str) -> bool:
@@ -167,14 +167,14 @@ def read_table(
     columns = {"y": y, "qid": qid, "docid": docid, "weight": weight, **chosen}
     meaning = parse_meaning(grades)
     if decimal not in (".", ","):
-        raise ParameterError(f"decimal={decimal!r}: it must be '.' or ','.")
+        raise ParameterError(Setting("decimal", decimal), ": it must be '.' or ','.")
     if not hasattr(path, "read") and is_parquet(path):
         table = read_parquet(path)
         roles = _resolve(list(table), os.fspath(path), columns)
         try:
             return _items(table, roles, meaning)
         except DataError as error:
-            raise DataError(f"{os.fspath(path)}: {error}") from None
+            raise error.in_file(path) from None
     text = read_text(path, encoding)
     fields, names, is_named = text_rows(text, separator, header)
     roles = _resolve(names, text.path, columns)
@@ -206,7 +206,7 @@ def items_from_frame(
     table = columns_of(frame)
     chosen = {"features": features, "one_hot": one_hot, "drop": drop}
     columns = {"y": y, "qid": qid, "docid": docid, "weight": weight, **chosen}
-    roles = _resolve(list(table), "the frame", columns)
+    roles = _resolve(list(table), None, columns)
     meaning = parse_meaning(grades)
     if meaning is None and roles.y is not None:
         ordered = ordered_categories(frame, roles.y)
@@ -249,10 +249,20 @@ def find_words(
         fields, names, _ = text_rows(read_text(source), separator, None)
         lines = fields.lines
         columns = [fields.column(index) for index in range(fields.n_fields)]
-    resolved = _resolve(names, "the table", roles)
-    numeric = {resolved.y, *resolved.features} - set(resolved.one_hot)
+    texts = dict(zip(names, columns, strict=True))
+    return _text_columns(texts, _resolve(names, None, roles), decimal, lines, share)
+
+
+def _text_columns(
+    texts: Mapping[str, list[str]],
+    roles: _Roles,
+    decimal: str,
+    lines: Any = None,
+    share: float = 0.5,
+) -> list[Words]:
+    numeric = {roles.y, *roles.features} - set(roles.one_hot)
     text_columns = []
-    for name, cells in zip(names, columns, strict=True):
+    for name, cells in texts.items():
         if name not in numeric:
             continue
         known = {cell: n for cell, n in Counter(cells).items() if cell not in MISSING}
@@ -261,7 +271,7 @@ def find_words(
         if n_words > share * n_known:
             row = next(row for row, cell in enumerate(cells) if cell in words)
             line = None if lines is None else int(lines[row])
-            is_grade = name == resolved.y
+            is_grade = name == roles.y
             text_columns.append(Words(name, row, line, cells[row], n_words, n_known, is_grade))
     return text_columns
 
@@ -281,18 +291,18 @@ class _Roles(NamedTuple):
     one_hot: list[str]
 
 
-def _resolve(names: list[str], where: str, columns: Mapping[str, Any]) -> _Roles:
+def _resolve(names: list[str], where: str | None, columns: Mapping[str, Any]) -> _Roles:
     """The names of the columns that a caller gave by name or by index."""
     if len(set(names)) < len(names):
         repeated = next(name for name in names if names.count(name) > 1)
-        raise DataError(f"{where}: two columns are called {repeated!r}. Rename one.")
+        raise DataError(f"two columns are called {repeated!r}. Rename one.", file=where)
 
     def name_of(column: Column) -> str:
         if isinstance(column, str) and column in names:
             return column
         if isinstance(column, int) and -len(names) <= column < len(names):
             return names[column]
-        raise DataError(f"{where}: no column {column!r} among {', '.join(names)}.")
+        raise DataError(f"no column {column!r} among {', '.join(names)}.", file=where)
 
     given = [columns.get(role) for role in ("y", "qid", "docid", "weight")]
     y, qid, docid, weight = (None if column is None else name_of(column) for column in given)
@@ -305,7 +315,9 @@ def _resolve(names: list[str], where: str, columns: Mapping[str, Any]) -> _Roles
     one_hot = [name_of(column) for column in columns.get("one_hot", ())]
     for name in one_hot:
         if name not in features:
-            raise ParameterError(f"one_hot names {name!r}, which is not among the features.")
+            raise ParameterError(
+                Setting("one_hot"), f" names {name!r}, which is not among the features."
+            )
     return _Roles(y, qid, docid, weight, features, one_hot)
 
 
@@ -344,28 +356,52 @@ def _grades(column: Any, name: str, grades: Mapping[str, float] | None) -> NDArr
     cells = np.asarray(column).tolist()
     words = list(dict.fromkeys(cell for cell in cells if isinstance(cell, str)))
     if grades is None and not all(map(is_number, words)):
-        raise DataError(f"{name} holds words: {grade_advice(words)}.")
+        fix = grade_advice(words)
+        raise DataError(f"{name} holds words:", kind="text grades", fix=fix)
     if grades is not None:
         number_of = {str(word): float(number) for word, number in grades.items()}
         unknown = [cell for cell in map(str, cells) if cell not in number_of]
         if unknown:
-            raise DataError(f"{name} holds {unknown[0]!r}, and grades= has {', '.join(number_of)}.")
+            known = f" has {', '.join(number_of)}."
+            raise DataError(f"{name} holds {unknown[0]!r}, and ", Setting("grades"), known)
         cells = [number_of[str(cell)] for cell in cells]
     return as_column(np.array(cells), name, len(cells))
 
 
-GRADE_ADVICE = "say what they mean"
-
-
-def grade_advice(words: Sequence[str]) -> str:
+def grade_advice(words: Sequence[str]) -> Message:
     """What to do about words in the column of the grades.
 
-    >>> grade_advice(["Exact", "Irrelevant"])
-    "say what they mean, with a higher number for a better item: grades='Exact=...,Irrelevant=...'"
+    >>> print(grade_advice(["Exact", "Irrelevant"]))
+    say what they mean, with a higher number for a better item: grades='Exact=...,Irrelevant=...'
     """
     shown = ",".join(f"{word}=..." for word in words[:8])
     more = ",..." if len(words) > 8 else ""
-    return f"{GRADE_ADVICE}, with a higher number for a better item: grades='{shown}{more}'"
+    meaning = Setting("grades", shown + more)
+    return Message("say what they mean, with a higher number for a better item: ", meaning)
+
+
+def words_advice(column: str, words: Sequence[Words] = ()) -> Message:
+    """What to do about columns of words where numbers are needed; ``column`` comes first.
+
+    >>> print(words_advice("title"))
+    if title names the query or the item, give qid='title' or docid='title'; if its words are
+    values, one_hot=['title']; to leave it out, drop=['title']
+    """
+    columns = dict.fromkeys([column, *(w.column for w in words if not w.is_grade)])
+    start, subject = "", column
+    if len(columns) > 1:
+        start = f"{len(columns)} columns hold words: {', '.join(columns)}. For each: "
+        subject = "it"
+    return Message(
+        f"{start}if {subject} names the query or the item, give ",
+        Setting("qid", column),
+        " or ",
+        Setting("docid", column),
+        "; if its words are values, ",
+        Setting("one_hot", [column]),
+        "; to leave it out, ",
+        Setting("drop", [column]),
+    )
 
 
 def parse_meaning(grades: Meaning) -> Mapping[str, float] | None:
@@ -383,8 +419,9 @@ def parse_meaning(grades: Meaning) -> Mapping[str, float] | None:
         meaning = {}
     if not meaning or "" in meaning or len(meaning) < len(pairs):
         raise ParameterError(
-            f"grades={grades!r}: write word=number, each word once, separated by commas, such as "
-            "'Exact=3,Substitute=2'."
+            Setting("grades", grades),
+            ": write word=number, each word once, separated by commas, such as "
+            "'Exact=3,Substitute=2'.",
         )
     return meaning
 
@@ -450,8 +487,15 @@ def _parse(
         elif name == roles.weight:
             table[name] = fields.numbers(index, name, decimal=decimal)
         else:
-            fix = f"write a plain number, or read the column as categories with one_hot=[{name!r}]"
-            table[name] = fields.numbers(index, name, missing=MISSING, fix=fix, decimal=decimal)
+            try:
+                table[name] = fields.numbers(index, name, missing=MISSING, decimal=decimal)
+            except FileFormatError as error:
+                if error.kind != "not a number":
+                    raise
+                texts = {other: fields.column(names.index(other)) for other in roles.features}
+                fix = words_advice(name, _text_columns(texts, roles, decimal, fields.lines))
+                fix = Message("leave the cell empty if the value is unknown; ", fix)
+                raise error.replaced(fix=fix) from None
     return table
 
 
@@ -463,11 +507,14 @@ def _parse_grades(
     if grades is None:
         numeric = (cell for cell in cells if not is_number(cell.replace(decimal, ".")))
         words = [word for word in dict.fromkeys(numeric) if word.strip()]
-        return fields.numbers(
-            index, name, fix=grade_advice(words) if words else "", decimal=decimal
-        )
+        try:
+            return fields.numbers(index, name, decimal=decimal)
+        except FileFormatError as error:
+            if error.kind != "not a number" or not words:
+                raise
+            raise error.replaced(kind="text grades", fix=grade_advice(words)) from None
     row = next((row for row, cell in enumerate(cells) if cell.strip() not in grades), None)
     if row is not None:
-        fix = f"grades= has {', '.join(map(str, grades))}; add it"
+        fix = Message(Setting("grades"), f" has {', '.join(map(str, grades))}; add it")
         fields.refuse(row, index, f'{name} "{cells[row]}" is unknown', fix)
     return np.array([cell.strip() for cell in cells], dtype=object)

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from rankwright._typing import FloatArray
-from rankwright.exceptions import ParameterError
+from rankwright.exceptions import Message, ParameterError, Setting
 from rankwright.exports.forest import MAX_CATEGORY, Forest, Leaf, Node, Split
 from rankwright.exports.form import Form
 from rankwright.exports.target import Files, Options, Reading, Support, Target, needs_forest
@@ -31,7 +31,8 @@ class LightGBM(Target):
         if bad:
             raise ParameterError(
                 f'export: LightGBM does not allow spaces or any of , [ ] {{ }} " : in '
-                f"feature names, as in {bad[0]!r}. Give other names with feature_names=."
+                f"feature names, as in {bad[0]!r}.",
+                fix=Message("Give other names with ", Setting("feature_names"), "."),
             )
         trees = [_tree(tree, i) for i, tree in enumerate(_guarded(forest).trees or (Leaf(0.0),))]
         head = [

@@ -222,8 +222,9 @@ def _refuse_unmoved(cells: Cells) -> None:
     if len(unshared := np.flatnonzero(shared == 0)):
         raise FeedbackError(
             f"no item of position {unshared[0] + 1} was also shown at another position, so the "
-            "effect of the position cannot be separated from that of its items. Swap or shuffle "
-            'some lists, use logs of several rankers, or method="regression_em".'
+            "effect of the position cannot be separated from that of its items.",
+            fix="Swap or shuffle some lists, use logs of several rankers, or "
+            'method="regression_em".',
         )
 
 

@@ -23,7 +23,14 @@ from rankwright.data.behavior.impressions import ImpressionLog
 from rankwright.data.items import Items
 from rankwright.data.queries import Queries
 from rankwright.data.vocabulary import check_probabilities
-from rankwright.exceptions import ClickBiasWarning, DataError, DegenerateDataWarning, FeedbackError
+from rankwright.exceptions import (
+    ClickBiasWarning,
+    DataError,
+    DegenerateDataWarning,
+    FeedbackError,
+    Message,
+    Setting,
+)
 from rankwright.feedback.base import Feedback, Grades
 from rankwright.feedback.pairs import Pairs
 
@@ -185,9 +192,13 @@ def _with_unseen(
     estimate = ClickRelevance(value, examined, queries, weight)
     if unseen == 0 and estimate.hidden_share > _MOST_HIDDEN:
         warnings.warn(
-            f"{estimate.hidden_share:.0%} of the items of these queries were never shown, and a "
-            "ranker trained on the others may put any of them on top. Rerank only what the logging "
-            "ranker shows, or pass unseen=0.1 to prefer shown items.",
+            Message(
+                f"{estimate.hidden_share:.0%} of the items of these queries were never shown, and "
+                "a ranker trained on the others may put any of them on top. Rerank only what the "
+                "logging ranker shows, or pass ",
+                Setting("unseen", 0.1),
+                " to prefer shown items.",
+            ),
             ClickBiasWarning,
             stacklevel=3,
         )

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, clone
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.behavior.features import SideFeatures
 from rankwright.data.behavior.ratings import Ratings, first_twice
-from rankwright.exceptions import DataError, ParameterError, RankwrightWarning
+from rankwright.exceptions import DataError, Message, ParameterError, RankwrightWarning, Setting
 from rankwright.feedback.base import Grades
 from rankwright.parallel import map_blocks, n_threads, ranges, single_threaded_blas
 from rankwright.rankers import schema
@@ -347,6 +347,7 @@ def check_ratings(ratings: Any) -> Ratings:
         user, item = ratings.users[ratings.user[row]], ratings.items[ratings.item[row]]
         raise DataError(
             f"Recommender.fit: user {user} rated item {item} in row {earlier} and again in row "
-            f'{row}. Read the ratings with duplicates="last" or "mean".'
+            f"{row}.",
+            fix=Message("Read the ratings with ", Setting("duplicates", "last"), ' or "mean".'),
         )
     return ratings

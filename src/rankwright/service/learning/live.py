@@ -19,7 +19,7 @@ import numpy as np
 
 import rankwright
 from rankwright._typing import FloatArray
-from rankwright.exceptions import ParameterError, RankwrightError
+from rankwright.exceptions import ParameterError, RankwrightError, Setting
 from rankwright.persist.scorer import SavedScorer
 from rankwright.scoring.linear import Linear
 from rankwright.service.learning.labels import grades_of, in_order
@@ -50,8 +50,9 @@ class Plan(msgspec.Struct, frozen=True):
         """A ranker that has not learned anything."""
         if self.ranker not in LEARNERS:
             raise ParameterError(
-                f"learn={self.ranker!r}: it cannot learn while serving. Use one of "
-                f"{', '.join(LEARNERS)}."
+                Setting("learn", self.ranker),
+                ": it cannot learn while serving.",
+                fix=f"Use one of {', '.join(LEARNERS)}.",
             )
         seeded = "random_state" in inspect.signature(getattr(rankwright, self.ranker)).parameters
         first = {"random_state": 0} if seeded else {}

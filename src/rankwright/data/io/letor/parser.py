@@ -41,9 +41,9 @@ _USUAL = re.compile(
 class LineError(Exception):
     """What is wrong at one byte of a line, and how to fix it."""
 
-    def __init__(self, offset: int, reason: str, fix: str) -> None:
-        super().__init__(offset, reason, fix)
-        self.offset, self.reason, self.fix = offset, reason, fix
+    def __init__(self, offset: int, reason: str, fix: str, kind: str = "") -> None:
+        super().__init__(offset, reason, fix, kind)
+        self.offset, self.reason, self.fix, self.kind = offset, reason, fix, kind
 
 
 class Row(NamedTuple):
@@ -174,9 +174,10 @@ class LineParser:
                 "number the features from 1 without gaps; if the number is right, allow it: "
                 "n_features=, or RANKWRIGHT_MAX_FEATURES at a shell"
             )
-            raise LineError(offset, f"{reason}, the limit", fix)
+            raise LineError(offset, f"{reason}, the limit", fix, "too many features")
         reason += f", the last of {self.n_features} features"
-        raise LineError(offset, reason, "read the file with a larger n_features")
+        fix = "read the file with a larger n_features"
+        raise LineError(offset, reason, fix, "too many features")
 
 
 def parse_number(token: bytes) -> float:

@@ -32,7 +32,7 @@ from rankwright.data.io.letor.parser import (
     LineParser,
 )
 from rankwright.data.items import BadLine, Items
-from rankwright.exceptions import DataError, FileFormatError, ParameterError
+from rankwright.exceptions import DataError, FileFormatError, Message, ParameterError, Setting
 
 _BLOCK = 2**20  # bytes read at a time
 _LARGE = 2**18  # bytes from which the compiled kernel pays off, once it is loaded
@@ -131,13 +131,13 @@ def _check_options(n_features: Any, dense: Any, comments: Any) -> None:
     is_number = isinstance(n_features, int | np.integer) and not isinstance(n_features, bool)
     if n_features is not None and not (is_number and 1 <= n_features <= MAX_FEATURES):
         raise ParameterError(
-            f"read_letor(n_features={n_features!r}): must be a whole number, 1 to {MAX_FEATURES}."
+            Setting("n_features", n_features), f": must be a whole number, 1 to {MAX_FEATURES}."
         )
     if dense not in (None, True, False):
-        raise ParameterError(f"read_letor(dense={dense!r}): must be True, False or None.")
+        raise ParameterError(Setting("dense", dense), ": must be True, False or None.")
     if comments not in ("docid", "keep", "drop"):
         allowed = '"docid", "keep" or "drop"'
-        raise ParameterError(f"read_letor(comments={comments!r}): must be {allowed}.")
+        raise ParameterError(Setting("comments", comments), f": must be {allowed}.")
 
 
 def _parse_blocks(
@@ -207,14 +207,16 @@ class BadLines:
     ) -> None:
         if on_bad_line not in ("error", "skip", "quarantine"):
             allowed = '"error", "skip" or "quarantine"'
-            raise ParameterError(f"read_letor(on_bad_line={on_bad_line!r}): must be {allowed}.")
+            raise ParameterError(Setting("on_bad_line", on_bad_line), f": must be {allowed}.")
         if isinstance(max_bad, bool) or not isinstance(max_bad, int | float) or not max_bad >= 0:
             allowed = "a whole number >= 0, or a fraction of the lines between 0 and 1"
-            raise ParameterError(f"read_letor(max_bad={max_bad!r}): must be {allowed}.")
+            raise ParameterError(Setting("max_bad", max_bad), f": must be {allowed}.")
         if quarantine is not None and on_bad_line != "quarantine":
             raise ParameterError(
-                f"read_letor(quarantine={os.fspath(quarantine)!r}): a quarantine file needs "
-                'on_bad_line="quarantine".'
+                Setting("quarantine", os.fspath(quarantine)),
+                ": a quarantine file needs ",
+                Setting("on_bad_line", "quarantine"),
+                ".",
             )
         self._name, self._mode, self._limit, self._path = name, on_bad_line, max_bad, quarantine
         self._raw: list[bytes] = []
@@ -227,7 +229,9 @@ class BadLines:
         column = len(line[: error.offset].decode("utf-8", "replace")) + 1
         text = line.decode("utf-8", "replace")
         if self._mode == "error":
-            raise FileFormatError(self._name, number, column, error.reason, text, error.fix)
+            raise FileFormatError(
+                self._name, number, column, error.reason, text, error.fix, kind=error.kind
+            )
         if not line.lstrip(b" \t").startswith(b"#") or SPREADSHEET_ERROR.match(line):
             self.items.append(self.n_rows_before + row + len(self.items))
         kept = text if self._mode == "quarantine" else ""
@@ -318,7 +322,9 @@ class _Table:
             fix = "check that this is the right file, and that it is complete"
             raise FileFormatError(name, line, column, reason, "", fix)
         if self._width == 0:
-            fix = "write features as number:value; pass a file of group sizes as group="
+            fix = Message(
+                "write features as number:value; pass a file of group sizes as ", Setting("group")
+            )
             raise FileFormatError(name, 1, 1, "no line of the file has a feature", "", fix)
 
     def qid(self) -> NDArray[Any]:

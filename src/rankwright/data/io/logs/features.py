@@ -79,9 +79,9 @@ def _json_features(text: Text, columns: Mapping[str, str]) -> Items:
     try:
         return _features_in(rows, text, columns)
     except KeyError as error:
-        raise DataError(f"{text.path}: a line lacks the field {error}.") from None
+        raise DataError(f"a line lacks the field {error}.", file=text.path) from None
     except (TypeError, AttributeError) as error:
-        raise DataError(f"{text.path}: features are numbers by name ({error}).") from None
+        raise DataError(f"features are numbers by name ({error}).", file=text.path) from None
 
 
 def _features_in(rows: list[dict[str, Any]], text: Text, columns: Mapping[str, str]) -> Items:

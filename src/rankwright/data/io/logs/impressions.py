@@ -83,8 +83,7 @@ def read_log(
         try:
             return _from_duckdb(name, columns)
         except DataError as error:
-            where = "" if str(error).startswith(name) else f"{name}: "
-            raise DataError(f"{where}{error}") from error
+            raise error.in_file(name) from error
     if parquet:
         return _from_table(read_parquet(path), columns, name)
     if is_store(path):
@@ -178,12 +177,12 @@ def _from_json(text: Text, columns: Mapping[str, str]) -> ImpressionLog:
         try:
             return log_from_events(rows)
         except KeyError as error:
-            raise DataError(f"{text.path}: a line lacks the field {error}.") from None
+            raise DataError(f"a line lacks the field {error}.", file=text.path) from None
         except DataError as error:
-            raise DataError(f"{text.path}: {error}") from None
+            raise error.in_file(text.path) from None
         except (TypeError, ValueError, AttributeError) as error:
             raise DataError(
-                f"{text.path}: an event is not as the service writes it ({error})."
+                f"an event is not as the service writes it ({error}).", file=text.path
             ) from None
     names = {name: None for row in rows for name in row}
     table = {name: column_of_values([row.get(name) for row in rows]) for name in names}
@@ -255,7 +254,7 @@ def _from_table(table: Columns, columns: Mapping[str, str], where: str) -> Impre
     try:
         return ImpressionLog.from_arrays(**arrays)
     except DataError as error:
-        raise DataError(f"{where}: {error}") from error
+        raise error.in_file(where) from error
 
 
 def _click_numbers(values: NDArray[Any]) -> NDArray[Any]:
@@ -310,7 +309,7 @@ def _from_duckdb(path: str, columns: Mapping[str, str]) -> ImpressionLog:
             roles = find_columns(kinds, columns, path)
             arrays, ids = _fetched(connection, roles, kinds, parquet)
         except duckdb.Error as error:
-            raise DataError(f"{path}: DuckDB cannot read this file ({error}).") from error
+            raise DataError(f"DuckDB cannot read this file ({error}).", file=path) from error
     return _from_numbers(arrays, ids)
 
 

@@ -32,8 +32,12 @@ class Preferences(NamedTuple):
     weight: NDArray[np.float64] | None = None
     query: NDArray[Any] | None = None
 
+    def facts(self) -> str:
+        """What it holds, in numbers."""
+        return f"{len(self.winner):,} pairs"
+
     def __str__(self) -> str:
-        return f"Preferences({len(self.winner):,} pairs)"
+        return f"Preferences({self.facts()})"
 
 
 def read_preferences(path: str | os.PathLike[str]) -> Preferences:
