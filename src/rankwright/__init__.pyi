@@ -75,6 +75,7 @@ from .rankers.boosting.lambdamart import LambdaMART as LambdaMART
 from .rankers.boosting.rankboost import RankBoost as RankBoost
 from .rankers.boosting.weak_learners.estimators import TreeRanking as TreeRanking
 from .rankers.early_stopping import EarlyStopping as EarlyStopping
+from .rankers.ensemble import RankEnsemble as RankEnsemble
 from .rankers.gradient.ranknet import RankNet as RankNet
 from .rankers.gradient.ranksvm import LargeMarginOrdinal as LargeMarginOrdinal
 from .rankers.gradient.ranksvm import RankSVM as RankSVM

@@ -68,6 +68,13 @@ INSTANCES = [
     rw.OAPVoting(
         estimator=rw.KernelPRank(budget=20), n_estimators=10, count="correct", random_state=0
     ),
+    rw.RankEnsemble([rw.RankSVM(), rw.LambdaMART(n_estimators=10, min_samples_leaf=1)]),
+    rw.RankEnsemble(
+        [("a", rw.RankBoost(n_estimators=9)), ("b", rw.RankBoost(n_estimators=5))], weights=[1, 3]
+    ),
+    rw.RankEnsemble(
+        [rw.RankSVM(kernel="rbf"), rw.RankEnsemble([rw.Regression(), rw.RankNet(random_state=0)])]
+    ),
     rw.WidrowHoff(),
     rw.MulticlassPerceptron(),
     rw.VSIM(),

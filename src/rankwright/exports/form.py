@@ -20,7 +20,7 @@ from rankwright.scoring.kernel import KernelExpansion
 from rankwright.scoring.linear import Additive, Deviations, FilledAverage, Linear, Slopes
 from rankwright.scoring.network import Network, unpack_layers
 from rankwright.scoring.ordinal import Ordinal
-from rankwright.scoring.transforms import Affine, Mapped
+from rankwright.scoring.transforms import Affine, Mapped, folded
 from rankwright.scoring.trees import Trees
 
 MISSING = ("model", "zero", "never")
@@ -64,18 +64,7 @@ class Form:
     @property
     def affine(self) -> tuple[FloatArray, FloatArray] | None:
         """Factors and offsets of the scalers in front (1 and 0 without any); None if not affine."""
-        factor, offset = np.ones(len(self.names)), np.zeros(len(self.names))
-        for step in self.steps:
-            if not isinstance(step, Affine) or step.low is not None or step.high is not None:
-                return None
-            for part, column in step._columns().items():
-                value = np.asarray(column, dtype=np.float64)
-                if part in ("divisor", "factor"):
-                    scale = 1.0 / value if part == "divisor" else value
-                    factor, offset = factor * scale, offset * scale
-                else:
-                    offset = offset + (-value if part == "shift" else value)
-        return factor, offset
+        return folded(self.steps, len(self.names))
 
     @property
     def linear(self) -> Linear | None:

@@ -22,26 +22,23 @@ from rankwright.persist.codec import KINDS, Packer, Unpacker, fits, pack_state, 
 from rankwright.persist.format import ModelNode, Refused, StateNode
 from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker, find_ranker, rankers
+from rankwright.rankers.preprocessing import IDLE, flat_steps, transform_of
 from rankwright.rankers.schema import Constraint, Learned, check_learned, floats, integer, texts
 from rankwright.scoring.base import Scorer, State, Transform
-from rankwright.scoring.transforms import Affine
-
-_IDLE = (None, "passthrough")  # steps that change nothing
 
 
 @dataclass(frozen=True)
 class Entry:
     """A class of scikit-learn that a model file may hold.
 
-    ``learned`` declares the learned values, ``transform`` gives what a fitted object does to rows
-    (None if nothing). ``newer`` names parameters that the oldest supported scikit-learn lacks. Like
-    those of future versions, they are left out of a file while they have their default.
+    ``learned`` declares the learned values. ``newer`` names parameters that the oldest supported
+    scikit-learn lacks. Like those of future versions, they are left out of a file while they have
+    their default.
     """
 
     module: str
     constraints: Mapping[str, Constraint]
     learned: Callable[[Mapping[str, Any]], Mapping[str, Learned]]
-    transform: Callable[[Any], Transform | None] = lambda step: None
     newer: frozenset[str] = frozenset()
 
     def may_omit(self, cls: Any, name: str, value: Any) -> bool:
@@ -51,16 +48,9 @@ class Entry:
         return value is default or bool(type(value) is type(default) and value == default)
 
 
-def _steps(model: Any) -> list[Any]:
-    """The model itself, or the steps of a pipeline and of pipelines in it."""
-    if not hasattr(model, "steps"):
-        return [model]
-    return [inner for _, step in model.steps for inner in _steps(step)]
-
-
 def first_estimator(model: Any) -> Any:
     """The estimator that sees the rows first."""
-    return next((step for step in _steps(model) if step not in _IDLE), None)
+    return next((step for step in flat_steps(model) if step not in IDLE), None)
 
 
 def _columns(*names: str, optional: bool = False) -> Callable[[Mapping[str, Any]], Any]:
@@ -81,22 +71,6 @@ def _count(value: Any) -> Learned:
     return Learned(kind, ("n_features",) if np.ndim(value) else (), low=0)
 
 
-def _standard(scaler: Any) -> Transform | None:
-    shift = scaler.mean_ if scaler.with_mean else None
-    divisor = scaler.scale_ if scaler.with_std else None
-    return None if shift is divisor is None else Affine(shift=shift, divisor=divisor)
-
-
-def _min_max(scaler: Any) -> Transform:
-    low, high = map(float, scaler.feature_range) if scaler.clip else (None, None)
-    return Affine(factor=scaler.scale_, offset=scaler.min_, low=low, high=high)
-
-
-def _max_abs(scaler: Any) -> Transform:
-    low, high = (-1.0, 1.0) if getattr(scaler, "clip", False) else (None, None)
-    return Affine(divisor=scaler.scale_, low=low, high=high)
-
-
 def _is_range(value: Any) -> bool:
     return isinstance(value, tuple) and len(value) == 2 and all(map(schema.number().test, value))
 
@@ -110,12 +84,12 @@ def _is_steps(value: Any) -> bool:
     if not (isinstance(value, list) and value and all(map(_is_step, value))):
         return False
     names = [name for name, _ in value]
-    firsts = [first_estimator(step) for _, step in value if step not in _IDLE]
+    firsts = [first_estimator(step) for _, step in value if step not in IDLE]
     fitted = {first is None or hasattr(first, "n_features_in_") for first in firsts}
     return (
         len(set(names)) == len(names)
         and len(fitted) <= 1
-        and all(step in _IDLE or hasattr(step, "transform") for _, step in value[:-1])
+        and all(step in IDLE or hasattr(step, "transform") for _, step in value[:-1])
     )
 
 
@@ -123,7 +97,7 @@ def _is_step(value: Any) -> bool:
     if not (isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str)):
         return False
     name, step = value
-    return bool(name) and "__" not in name and (step in _IDLE or hasattr(step, "fit"))
+    return bool(name) and "__" not in name and (step in IDLE or hasattr(step, "fit"))
 
 
 def _flags(*names: str) -> dict[str, Constraint]:
@@ -148,19 +122,16 @@ SCIKIT: dict[str, Entry] = {
         _PREPROCESSING,
         _flags("copy", "with_mean", "with_std"),
         _columns("mean_", "var_", "scale_", optional=True),
-        _standard,
     ),
     "MinMaxScaler": Entry(
         _PREPROCESSING,
         {**_flags("copy", "clip"), "feature_range": _RANGE},
         _columns("min_", "scale_", "data_min_", "data_max_", "data_range_"),
-        _min_max,
     ),
     "MaxAbsScaler": Entry(
         _PREPROCESSING,
         _flags("copy", "clip"),
         _columns("scale_", "max_abs_"),
-        _max_abs,
         newer=frozenset({"clip"}),
     ),
     "Pipeline": _PIPELINE,
@@ -231,6 +202,13 @@ def pack_model(packer: Packer, model: Any, path: str) -> ModelNode:
         raise ParameterError(
             f"save: {kind} is not a class that model files support. They support: {known}."
         )
+    for name, member in getattr(model, "_fitted_members", list)():
+        for step in flat_steps(member):
+            if step not in IDLE and not _is_estimator(step):
+                raise ParameterError(
+                    f"save: the member {name!r} of {kind} has a {type(step).__name__}, which model "
+                    "files do not support. Leave it out, or use a ranker and steps of rankwright."
+                )
     if hasattr(model, "_before_saving"):
         model._before_saving()
     params = model.get_params(deep=False)
@@ -295,7 +273,7 @@ def _construct(unpacker: Unpacker, cls: Any, kind: str, packed: Mapping[str, Any
 
 def own_ranker(model: Any) -> str | None:
     """The name of the user's ranker at the end of a model; None if the class is ours."""
-    ranker = _steps(model)[-1]
+    ranker = flat_steps(model)[-1]
     return (
         type(ranker).__name__ if isinstance(ranker, Ranker) and not _is_estimator(ranker) else None
     )
@@ -303,13 +281,13 @@ def own_ranker(model: Any) -> str | None:
 
 def foreign_steps(model: Any) -> list[str]:
     """The classes of the steps before the ranker that neither files nor exports hold."""
-    steps = [step for step in _steps(model)[:-1] if step not in _IDLE]
+    steps = [step for step in flat_steps(model)[:-1] if step not in IDLE]
     return [type(step).__name__ for step in steps if not _is_estimator(step)]
 
 
 def check_served(model: Any) -> None:
     """Refuse a model with a ranker of the user's that a file cannot hold, as a scorer or at all."""
-    ranker = _steps(model)[-1]
+    ranker = flat_steps(model)[-1]
     kind = type(ranker).__name__
     for step in foreign_steps(model):
         raise ParameterError(
@@ -326,18 +304,13 @@ def check_served(model: Any) -> None:
 
 def serve(model: Any) -> tuple[list[Transform], Scorer, bool] | None:
     """Transforms, scorer and whether NaN is allowed; None for a model that does not score rows."""
-    *steps, ranker = _steps(model)
+    *steps, ranker = flat_steps(model)
     scorer: Any = ranker._scorer() if hasattr(ranker, "_scorer") else None
     if type(scorer) not in KINDS.values():
         return None
-    transforms = [_transform(step) for step in steps if step not in _IDLE]
+    transforms = [transform_of(step) for step in steps if step not in IDLE]
     applied = [transform for transform in transforms if transform is not None]
     return [*applied, *ranker._transforms()], scorer, bool(ranker._abstains)
-
-
-def _transform(step: Any) -> Transform | None:
-    to_transform = getattr(step, "_transform", None)
-    return to_transform() if to_transform else SCIKIT[type(step).__name__].transform(step)
 
 
 def _is_estimator(value: Any) -> bool:

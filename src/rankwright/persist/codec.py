@@ -15,13 +15,13 @@ import numpy as np
 
 from rankwright.exceptions import ParameterError
 from rankwright.persist.format import Array, Refused, Served, StateNode, Stored, store
-from rankwright.scoring import kernel, linear, network, ordinal, transforms, trees
+from rankwright.scoring import kernel, linear, network, ordinal, sums, transforms, trees
 from rankwright.scoring.base import Scorer, State, Transform
 
 # The closed table: a name in a model file is looked up here; it never imports anything.
 KINDS: dict[str, type[State]] = {
     cls.kind: cls
-    for module in (kernel, linear, network, ordinal, transforms, trees)
+    for module in (kernel, linear, network, ordinal, sums, transforms, trees)
     for cls in vars(module).values()
     if getattr(cls, "__module__", "") == module.__name__ and hasattr(cls, "kind")
 }
@@ -268,6 +268,8 @@ def is_same_state(state: Any, other: Any) -> bool:
             (is_equal if name in exact else is_same_state)(value, theirs[name])
             for name, value in state.values().items()
         )
+    if isinstance(state, tuple):
+        return len(state) == len(other) and all(map(is_same_state, state, other))
     if isinstance(state, float) or (isinstance(state, np.ndarray) and state.dtype.kind == "f"):
         return _is_close(np.asarray(state), np.asarray(other))
     if isinstance(state, np.ndarray):
@@ -306,6 +308,8 @@ def fits(value: Any, hint: Any) -> bool:
         return isinstance(value, np.ndarray) and (
             scalar is Any or issubclass(value.dtype.type, get_origin(scalar) or scalar)
         )
+    if origin is tuple:  # of any length, such as tuple[Scorer, ...]
+        return isinstance(value, tuple) and all(fits(item, arguments[0]) for item in value)
     if hint is float:
         return type(value) in (float, int)
     return type(value) is hint if hint in (int, bool, str) else isinstance(value, hint)

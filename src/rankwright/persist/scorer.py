@@ -303,7 +303,7 @@ def check_agreement(manifest: Manifest, arrays: Mapping[str, Array]) -> None:
     own = names.tolist() if isinstance(names, np.ndarray) else None
     if not is_pipeline and own != manifest.feature_names:
         raise Refused("its model and its scorer disagree on the names of the features")
-    _compare(served.scorer, ranker.learned, arrays)
+    _compare_ranker(served.scorer, ranker, arrays)
 
 
 def _last_step(model: ModelNode) -> ModelNode | None:
@@ -314,6 +314,36 @@ def _last_step(model: ModelNode) -> ModelNode | None:
     pair = steps[-1].get("tuple") if isinstance(steps[-1], dict) else None
     content = pair[-1].get("model") if pair and isinstance(pair[-1], dict) else None
     return None if content is None else msgspec.convert(content, ModelNode)
+
+
+def _compare_ranker(scorer: StateNode, ranker: ModelNode, arrays: Mapping[str, Array]) -> None:
+    members = ranker.learned.get("members_")
+    if members is None:
+        _compare(scorer, ranker.learned, arrays)
+        return
+    terms = scorer.values.get("terms")
+    listed = terms.get("tuple") if isinstance(terms, dict) else None
+    if not (isinstance(members, list) and isinstance(listed, list) and len(members) == len(listed)):
+        raise Refused("its scorer is not the sum of its members")
+    weights, scale, factors = (
+        _array(value, arrays)
+        for value in (
+            ranker.learned.get("weights_"),
+            ranker.learned.get("scale_"),
+            scorer.values.get("factors"),
+        )
+    )
+    if weights is None or scale is None or weights.shape != scale.shape or not scale.all():
+        raise Refused("its weights and scales are not arrays of one length without 0")
+    if not is_same_state(weights / scale, factors):
+        raise Refused("its model and its scorer disagree on the weights of the members")
+    for member, term in zip(members, listed, strict=True):
+        node = _last_step(msgspec.convert(member["model"], ModelNode))
+        state = msgspec.convert(term["state"], StateNode)
+        while state.kind == "mapped" and isinstance(state.values.get("score"), dict):
+            state = msgspec.convert(state.values["score"].get("state"), StateNode)
+        if node is not None:
+            _compare_ranker(state, node, arrays)
 
 
 def _compare(scorer: StateNode, learned: Learned, arrays: Mapping[str, Array]) -> None:

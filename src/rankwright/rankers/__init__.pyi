@@ -5,6 +5,7 @@ from .boosting.lambdamart import LambdaMART as LambdaMART
 from .boosting.rankboost import RankBoost as RankBoost
 from .boosting.weak_learners.estimators import TreeRanking as TreeRanking
 from .early_stopping import EarlyStopping as EarlyStopping
+from .ensemble import RankEnsemble as RankEnsemble
 from .gradient.ranknet import RankNet as RankNet
 from .gradient.ranksvm import LargeMarginOrdinal as LargeMarginOrdinal
 from .gradient.ranksvm import RankSVM as RankSVM

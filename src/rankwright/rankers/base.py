@@ -34,7 +34,7 @@ from rankwright.metrics.pairwise import pairwise_accuracy
 from rankwright.parallel import current_engine, single_threaded_blas, state_lock
 from rankwright.rankers import checks
 from rankwright.rankers.early_stopping import EarlyStopping, EvalSet, Validation, rows_and_grades
-from rankwright.rankers.schema import Constraint, Learned, check_parameters, integer, texts
+from rankwright.rankers.schema import Constraint, Holds, Learned, check_parameters, integer, texts
 from rankwright.scoring.base import Scorer, Transform
 from rankwright.scoring.transforms import QueryScale
 
@@ -54,7 +54,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     __metadata_request__decision_function: ClassVar = {"qid": True}
 
     _constraints: ClassVar[Mapping[str, Constraint]] = {}
-    _learned: ClassVar[Mapping[str, Learned]] = {}
+    _learned: ClassVar[Mapping[str, Learned | Holds]] = {}
     _takes: ClassVar[tuple[type[Feedback], ...]] = (Grades,)
     _sums: ClassVar[bool] = False  # whether it accepts weighted sums of these
     _uses_confidence: ClassVar[bool] = False  # whether it fits Pairs(confidence=...)
@@ -437,7 +437,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         return issubclass(feedback, cls._takes) or (feedback is Bipartite and Grades in cls._takes)
 
     @classmethod
-    def learned(cls) -> dict[str, Learned]:
+    def learned(cls) -> dict[str, Learned | Holds]:
         """Return the schema of every fitted attribute."""
         return {
             "n_features_in_": integer(low=1),

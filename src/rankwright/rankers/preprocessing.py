@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn import config_context
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.inputs import checked_rows, encoded_words
 from rankwright.data.queries import Queries
 from rankwright.rankers import schema
-from rankwright.scoring.base import row_blocks
+from rankwright.scoring.base import Transform, row_blocks
 from rankwright.scoring.transforms import Affine, Polynomial, QueryScale
+
+IDLE = (None, "passthrough")  # steps of a pipeline that change nothing
 
 
 class RowTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -297,3 +300,46 @@ class RankPipeline(Pipeline):  # type: ignore[misc]
                 warnings.filterwarnings("ignore", "X does not have valid feature names")
                 X = features
             return getattr(super(), method)(X, *y, **({} if qid is None else {"qid": qid}))
+
+
+def _standard(scaler: Any) -> Transform | None:
+    shift = scaler.mean_ if scaler.with_mean else None
+    divisor = scaler.scale_ if scaler.with_std else None
+    return None if shift is divisor is None else Affine(shift=shift, divisor=divisor)
+
+
+def _min_max(scaler: Any) -> Transform:
+    low, high = map(float, scaler.feature_range) if scaler.clip else (None, None)
+    return Affine(factor=scaler.scale_, offset=scaler.min_, low=low, high=high)
+
+
+def _max_abs(scaler: Any) -> Transform:
+    low, high = (-1.0, 1.0) if getattr(scaler, "clip", False) else (None, None)
+    return Affine(divisor=scaler.scale_, low=low, high=high)
+
+
+_SCALERS: dict[type, Callable[[Any], Transform | None]] = {
+    StandardScaler: _standard,
+    MinMaxScaler: _min_max,
+    MaxAbsScaler: _max_abs,
+}
+
+
+def is_known(step: Any) -> bool:
+    """Whether :func:`transform_of` says what a step does to rows."""
+    return hasattr(step, "_transform") or type(step) in _SCALERS
+
+
+def transform_of(step: Any) -> Transform | None:
+    """What a fitted transformer of rankwright, or a scaler, does to rows; None if nothing."""
+    if hasattr(step, "_transform"):
+        own: Transform = step._transform()
+        return own
+    return next(make(step) for kind, make in _SCALERS.items() if isinstance(step, kind))
+
+
+def flat_steps(model: Any) -> list[Any]:
+    """The model itself, or the steps of a pipeline and of pipelines in it."""
+    if not hasattr(model, "steps"):
+        return [model]
+    return [inner for _, step in model.steps for inner in flat_steps(step)]

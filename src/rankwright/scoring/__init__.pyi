@@ -17,6 +17,7 @@ from .ordinal import Ordinal as Ordinal
 from .ordinal import OrdinalProbit as OrdinalProbit
 from .ordinal import Prototypes as Prototypes
 from .ordinal import Votes as Votes
+from .sums import Sum as Sum
 from .transforms import Affine as Affine
 from .transforms import Mapped as Mapped
 from .transforms import Monomials as Monomials

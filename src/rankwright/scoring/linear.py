@@ -12,8 +12,8 @@ from rankwright._typing import FloatArray, IntArray
 from rankwright.data.queries import Queries
 from rankwright.scoring.base import (
     Matrix,
+    RowMap,
     Scorer,
-    Transform,
     by_dense_blocks,
     columns_of,
     in_blocks,
@@ -284,7 +284,7 @@ class Deviations(Scorer):
 
 
 @dataclass(frozen=True, eq=False)
-class WithDeviations(Transform):
+class WithDeviations(RowMap):
     """Append the score of a :class:`Deviations` as one more column."""
 
     kind: ClassVar[str] = "with_deviations"
@@ -295,7 +295,7 @@ class WithDeviations(Transform):
     def n_outputs(self) -> int:
         return self.n_features + 1
 
-    def transform(self, X: Matrix, queries: Queries) -> FloatArray:
+    def transform(self, X: Matrix, queries: Queries | None = None) -> FloatArray:
         dense = dense_rows(X, self.scorer.absent_abstains)
         return np.column_stack([dense, self.scorer.decision_function(X)])
 

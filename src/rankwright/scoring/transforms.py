@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations_with_replacement
@@ -23,7 +23,7 @@ _STEPS = {"shift": np.subtract, "divisor": np.divide, "factor": np.multiply, "of
 
 
 @dataclass(frozen=True, eq=False)
-class Affine(Transform):
+class Affine(RowMap):
     """Shift, divide, multiply and offset each column, then clip it.
 
     A step that is None is skipped. There is a divisor besides the factor because x / 3 and
@@ -58,7 +58,7 @@ class Affine(Transform):
     def n_features(self) -> int:
         return len(next(iter(self._columns().values())))
 
-    def transform(self, X: Matrix, queries: Queries) -> Matrix:
+    def transform(self, X: Matrix, queries: Queries | None = None) -> Any:
         rows = X.copy()
         if isinstance(X, np.ndarray):
             values = rows
@@ -75,6 +75,26 @@ class Affine(Transform):
         if self.low is not None or self.high is not None:
             np.clip(values, self.low, self.high, out=values)
         return rows
+
+
+def folded(steps: Iterable[Transform], n_columns: int) -> tuple[FloatArray, FloatArray] | None:
+    """The factor and the offset of each column after these steps; None if they do more than that.
+
+    >>> folded([Affine(shift=np.array([3.0]), divisor=np.array([2.0]))], 1)
+    (array([0.5]), array([-1.5]))
+    """
+    factor, offset = np.ones(n_columns), np.zeros(n_columns)
+    for step in steps:
+        if not isinstance(step, Affine) or step.low is not None or step.high is not None:
+            return None
+        for part, column in step._columns().items():
+            value = np.asarray(column, dtype=np.float64)
+            if part in ("divisor", "factor"):
+                scale = 1.0 / value if part == "divisor" else value
+                factor, offset = factor * scale, offset * scale
+            else:
+                offset = offset + (-value if part == "shift" else value)
+    return factor, offset
 
 
 @dataclass(frozen=True, eq=False)
