@@ -94,7 +94,7 @@ def test_rank_loss_traffic_experiments_and_entries(serve) -> None:
     client.post("/v1/feedback", json=clicks)
     client.wait_until_learned()
     html = client.get("/").text
-    assert html.count('class="plot"') == 2
+    assert html.count('class="series"') == 2
     assert "PRank: 30 examples" in html
     assert "1 session:" in html
     assert "No decision yet" in html

@@ -67,7 +67,7 @@ def test_the_demo_needs_nothing(judge_at) -> None:
     html = start_judging(client)
     assert "0 of 60" in html
     assert "Krippendorff" in html
-    assert "polyline" in html
+    assert 'class="series"' in html
     assert done(grade(client, html)) == 1
 
 

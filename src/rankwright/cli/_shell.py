@@ -317,7 +317,8 @@ def spelled(text: str, **names: str) -> str:
         if setting.parameter not in options:
             return str(setting)
         values = setting.value if isinstance(setting.value, list) else [setting.value]
-        words = [str(value) for value in values if value is not ... and value is not True]
+        given = [value for value in values if value is not ... and value is not True]
+        words = [f"{value:g}" if isinstance(value, float) else str(value) for value in given]
         return " ".join([options[setting.parameter], *map(shlex.quote, words)])
 
     return text.spelled(option) if isinstance(text, Message) else text

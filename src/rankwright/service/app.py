@@ -177,8 +177,7 @@ class Service:
     def _warm_up(self) -> None:
         """Compile what scores the models, or load it; requests do not wait for it."""
         try:
-            if self.models.warm_up():
-                self.reader.load()  # numba, which takes the longest, is loaded
+            self.models.warm_up()
         except Exception:  # they are compiled when they are needed
             log.exception("compiling the loops that score trees failed")
 
@@ -244,7 +243,7 @@ def create_app(settings: Settings | None = None) -> Security:
     )
     pages.state.service = service
     return Security(
-        Api(service, OPERATIONS, pages, service.metrics.requests.observe),
+        Api(service, OPERATIONS, pages, service.metrics.observe),
         service=service,
         tokens=settings.tokens,
         sessions=service.sessions,

@@ -136,9 +136,10 @@ class Models:
         models = [self._state.models.get(key) for key in keys]
         return all(served is not None and served.n_features is not None for served in models)
 
-    def warm_up(self) -> bool:
-        """Compile the loops that score the models; whether there are any."""
-        return sum(map(warm_up, self._state.models.values())) > 0
+    def warm_up(self) -> None:
+        """Compile the loops that score the models."""
+        for served in self._state.models.values():
+            warm_up(served)
 
     def shadows(self) -> list[Served]:
         state = self._state
@@ -293,18 +294,14 @@ class Models:
         return key in self._state.models
 
 
-def warm_up(served: Served) -> bool:
-    """Compile the loops that score a model, or load them; whether it has any.
-
-    Other threads use NumPy meanwhile.
-    """
+def warm_up(served: Served) -> None:
+    """Compile the loops that score a model, or load them; other threads use NumPy meanwhile."""
     scorer = getattr(served.model, "scorer", None)
     if not isinstance(scorer, Trees | Additive) or not can_compile():
-        return False
+        return
     with warming_up():
         for n_rows, value in ((1, 0.0), (1, np.nan), (ROWS_FOR_MASKS, 0.0)):
             scorer.decision_function(np.full((n_rows, scorer.n_inputs), value))
-    return True
 
 
 def served_from_file(path: str) -> Served:

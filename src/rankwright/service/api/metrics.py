@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-import math
-from bisect import bisect_left
-from collections import Counter as Counts
-from collections import defaultdict
-from collections.abc import Iterator
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
-from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
-from prometheus_client.registry import Collector
 
 from rankwright.service.api.routing import Call, Reply
 
@@ -23,51 +15,16 @@ if TYPE_CHECKING:
 BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 
 
-class Requests(Collector):  # type: ignore[misc]
-    """Requests by path and status, and their times. One thread counts, without locks."""
-
-    def __init__(self) -> None:
-        self._counts: Counts[tuple[str, int]] = Counts()
-        self._seconds: defaultdict[str, float] = defaultdict(float)
-        self._buckets: defaultdict[str, list[int]] = defaultdict(lambda: [0] * (len(BUCKETS) + 1))
-
-    def observe(self, path: str, status: int, seconds: float) -> None:
-        """Count a request."""
-        self._counts[path, status] += 1
-        self._seconds[path] += seconds
-        self._buckets[path][bisect_left(BUCKETS, seconds)] += 1
-
-    def counts(self, path: str) -> tuple[int, dict[float, float]]:
-        """All requests, and those of a path that were answered within each bound."""
-        totals = accumulate(self._buckets[path])
-        return self._counts.total(), dict(zip((*BUCKETS, math.inf), totals, strict=True))
-
-    def collect(self) -> Iterator[Metric]:
-        """What Prometheus reads."""
-        requests = CounterMetricFamily(
-            "rankwright_requests", "Requests answered.", labels=["path", "status"]
-        )
-        for (path, status), count in list(self._counts.items()):
-            requests.add_metric([path, str(status)], count)
-        yield requests
-        times = HistogramMetricFamily(
-            "rankwright_request_seconds", "Time to answer.", labels=["path"]
-        )
-        for path, buckets in list(self._buckets.items()):
-            bounds = [*map(str, BUCKETS), "+Inf"]
-            totals = zip(bounds, accumulate(buckets), strict=True)
-            times.add_metric([path], list(totals), self._seconds[path])
-        yield times
-
-
 class Metrics:
     """Counters of requests; the rest is read from the service when somebody asks."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         labels: Any = {"registry": self.registry, "namespace": "rankwright"}
-        self.requests = Requests()
-        self.registry.register(self.requests)
+        self.requests = Counter("requests", "Requests answered.", ["path", "status"], **labels)
+        self.seconds = Histogram(
+            "request_seconds", "Time to answer.", ["path"], buckets=BUCKETS, **labels
+        )
         self.shadow_failures = Counter(
             "shadow_failures", "Lists that a shadow model could not score.", **labels
         )
@@ -83,6 +40,18 @@ class Metrics:
         self.model = Gauge(
             "model_info", "1 for each active model.", ["task", "version", "kind"], **labels
         )
+
+    def observe(self, path: str, status: int, seconds: float) -> None:
+        """Count a request."""
+        self.requests.labels(path, status).inc()
+        self.seconds.labels(path).observe(seconds)
+
+    def answered(self, path: str) -> tuple[int, dict[float, float]]:
+        """All requests, and those of a path that were answered within each bound."""
+        (counts,), (times,) = self.requests.collect(), self.seconds.collect()
+        total = sum(sample.value for sample in counts.samples if sample.name.endswith("_total"))
+        within = (s for s in times.samples if "le" in s.labels and s.labels["path"] == path)
+        return int(total), {float(sample.labels["le"]): sample.value for sample in within}
 
     def update(self, service: Service) -> None:
         """Read the gauges from the service."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from rankwright._typing import FloatArray
 from rankwright.exceptions import DataError
-from rankwright.service.api.candidates import Candidates, candidates, score
+from rankwright.service.api.candidates import LARGE, Candidates, candidates, score
 from rankwright.service.api.problems import Problem
 from rankwright.service.api.routing import Call
 from rankwright.service.api.types import (
@@ -29,7 +29,6 @@ from rankwright.service.models import Served
 if TYPE_CHECKING:
     from rankwright.service.app import Service
 
-LARGE = 256 * 1024  # bytes of a body that is worked on in another thread
 MOST_EXPLAINED = 200  # items of one list
 _ARRAYS = frozenset(bytes([code]) for code in (0x5B, *range(0x90, 0xA0), 0xDC, 0xDD))
 
@@ -137,7 +136,7 @@ def log_event(
     """
     event = f"{time.time_ns() // 1_000_000:012x}{os.urandom(6).hex()}"  # in the order of time
     rows = np.empty((0, 0)) if rows is None else rows
-    features, form = pack_rows(rows, service.reader.kernels)
+    features, form = pack_rows(rows)
     query = None if query is None else str(query)
     body = encode(Event(query, model, ids, scores.tobytes(), features, form=form, **more))
     service.store.append_event(event, body, None if user is None else str(user))

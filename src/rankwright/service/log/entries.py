@@ -81,7 +81,7 @@ class Judgment(msgspec.Struct, frozen=True, omit_defaults=True):
         return Feedback("", grades={self.documents[0]: self.value}), shown
 
 
-def pack_rows(rows: FloatArray, kernels: Any = None) -> tuple[bytes, Form]:
+def pack_rows(rows: FloatArray) -> tuple[bytes, Form]:
     """A table in half the bytes of float64 where that keeps every bit, and in what form it is.
 
     Most features are float32 numbers, or decimals with up to six places, which are stored as
@@ -91,12 +91,6 @@ def pack_rows(rows: FloatArray, kernels: Any = None) -> tuple[bytes, Form]:
     >>> [pack_rows(np.array([row]))[1] for row in ([0.1, -1.2], [99.5], [2.0**-9], [1 / 3])]
     ['i3', 'i4', 'f4', 'f8']
     """
-    if kernels is not None:
-        whole = np.empty(rows.size, np.int32)
-        short = np.empty(3 * rows.size, np.uint8)
-        n_bytes = kernels.pack_millionths(rows.ravel(), whole, short)
-        if n_bytes:
-            return (short.tobytes(), "i3") if n_bytes == 3 else (whole.tobytes(), "i4")
     for form in _SHORT:  # most tables fit or fail by their first row
         if _packed(rows[:1], form) is not None and (packed := _packed(rows, form)) is not None:
             if (
@@ -104,7 +98,8 @@ def pack_rows(rows: FloatArray, kernels: Any = None) -> tuple[bytes, Form]:
                 and packed.size
                 and -LEAST_LONG < packed.min() <= packed.max() < LEAST_LONG
             ):
-                return packed.view(np.uint8).reshape(-1, 4)[:, :3].tobytes(), "i3"
+                low = np.ndarray(packed.size, "V3", packed, strides=4)  # the three low bytes
+                return low.tobytes(), "i3"
             return packed.tobytes(), form
     return rows.tobytes(), "f8"
 

@@ -20,17 +20,16 @@ from rankwright.service.api.types import RankRequest
 from rankwright.service.judging.state import Judging
 from rankwright.service.log.entries import Event, decode_event, describe
 from rankwright.service.pages.rendering import (
-    interval_bar,
-    line_chart,
-    loss_chart,
+    loss_table,
     page_list,
     require,
+    series_table,
 )
 
 if TYPE_CHECKING:
     from rankwright.service.app import Service
 
-MINUTES = 60  # of traffic that is drawn
+MINUTES = 10  # of traffic in one row of its table, which has six
 MOST_ENTRIES = 20_000  # latest entries of the log that are looked at
 MOST_LATEST = 12
 MOST_COMPARED = 20  # items of a list
@@ -81,8 +80,8 @@ class Dashboard:
             "live": None if live is None else live.progress,
             "rank_loss": None if live is None or not live.started else live.rank_loss,
             "traffic": self._traffic(last),
-            "loss": None if live is None else loss_chart(live),
-            "experiments": [(info, _interval(info)) for info in service.experiments.infos()],
+            "loss": None if live is None else loss_table(live),
+            "experiments": service.experiments.infos(),
             "latest": self._latest(last),
             "n_judgments": len(self.judging.records),
             "agreement": self.judging.agreement("grades"),
@@ -101,30 +100,30 @@ class Dashboard:
 
     def _requests(self) -> dict[str, Any]:
         """Requests since the start, and the times within which half and 99 % were answered."""
-        counts, buckets = self.service.metrics.requests.counts("/v1/rank")
+        counts, buckets = self.service.metrics.answered("/v1/rank")
         return {"n": counts, "p50": _quantile(buckets, 0.5), "p99": _quantile(buckets, 0.99)}
 
     def _traffic(self, last: int) -> Any:
-        """Lists and feedback a minute, in the last hour."""
+        """Lists and feedback in each ten minutes of the last hour."""
         now = time.time()
         rows = self.service.store.select(
-            "SELECT CAST((? - time) / 60 AS INTEGER) AS minute, kind, count(*) FROM log "
-            "WHERE seq > ? AND time > ? GROUP BY minute, kind",
-            (now, last - MOST_ENTRIES, now - 60 * MINUTES),
+            "SELECT CAST((? - time) / ? AS INTEGER) AS part, kind, count(*) FROM log "
+            "WHERE seq > ? AND time > ? GROUP BY part, kind",
+            (now, 60 * MINUTES, last - MOST_ENTRIES, now - 6 * 60 * MINUTES),
         )
         if not rows:
             return None
-        counts = {(minute, kind): n for minute, kind, n in rows}
+        counts = {(part, kind): n for part, kind, n in rows}
         kinds = {"lists": "event", "feedback": "feedback"}
         if any(kind == "judgment" for _, kind in counts):
             kinds["judgments"] = "judgment"
         lines = {
-            name: [(-m, float(counts.get((m, kind), 0))) for m in range(MINUTES - 1, -1, -1)]
+            name: [(MINUTES * (k + 1), float(counts.get((k, kind), 0))) for k in range(6)]
             for name, kind in kinds.items()
         }
         total = sum(counts.values())
-        return line_chart(
-            lines, x_title="minutes from now", y_title="a minute",
+        return series_table(
+            lines, x_title="minutes ago", y_title=f"entries in {MINUTES} minutes",
             label=f"Traffic of the last hour: {total} entries in the log.",
         )  # fmt: skip
 
@@ -184,12 +183,6 @@ def _table(own: dict[str, float], other: dict[str, float]) -> list[RankedRow]:
         for rank, (id, value) in enumerate(own.items(), 1)
         if rank <= MOST_COMPARED
     ]
-
-
-def _interval(info: Any) -> Any:
-    low, high = info.interval
-    label = f"{info.models[0]} wins {info.win_rate:.0%} of the sessions, {low:.0%} to {high:.0%}."
-    return interval_bar(low, info.win_rate, high, label)
 
 
 def _quantile(buckets: dict[float, float], share: float) -> str:

@@ -21,12 +21,12 @@ from rankwright.service.learning.retraining import file_of
 from rankwright.service.log.entries import MODES, Judgment, Mode, encode
 from rankwright.service.models import LIVE
 from rankwright.service.pages.rendering import (
-    line_chart,
-    loss_chart,
+    loss_table,
     page_list,
     read_form,
     render_markdown,
     require,
+    series_table,
 )
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ class JudgePages:
                 "disputed": self._disputed(mode),
                 "model": model,
                 "live": live,
-                "chart": _learning_curve(model, mode) if live is None else loss_chart(live),
+                "chart": _learning_curve(model, mode) if live is None else loss_table(live),
                 "guidelines": self.guidelines,
                 "images": self.service.settings.images,
                 "may_serve": may_serve,
@@ -263,7 +263,7 @@ def _learning_curve(model: Any, mode: Mode) -> Any:
     if model.n_seen < 2:
         return None
     curve, baseline = model.curve(), model.baseline()
-    return line_chart(
+    return series_table(
         {
             "model": list(enumerate(curve.tolist(), 1)),
             "median so far": list(enumerate(baseline.tolist(), 1)),
