@@ -54,7 +54,7 @@ OURS = [  # eight trials each
     System("MPRank", rw.MPRank(), {"C": C8}),
     System("SVRank", rw.SVRank(power=2), {"C": C8}),
     System("RankSVM", rw.RankSVM(), {"C": C4, "loss": LOSS}),
-    System("RankSVM, ndcg", rw.RankSVM(weighting="ndcg"), {"C": C4, "loss": LOSS}),
+    System("RankSVM, ndcg", rw.RankSVM(weighting="NDCG"), {"C": C4, "loss": LOSS}),
     System(
         "RankSVM, rbf",
         rw.RankSVM(kernel="rbf", n_components=200),
@@ -67,14 +67,14 @@ OURS = [  # eight trials each
         {"gamma": GAMMA, "learning_rate": [0.02, 0.1]},
     ),
     System("RankNet", rw.RankNet(random_state=0), HIDDEN),
-    System("RankNet, ndcg", rw.RankNet(random_state=0, weighting="ndcg"), HIDDEN),
+    System("RankNet, ndcg", rw.RankNet(random_state=0, weighting="NDCG"), HIDDEN),
     System("FRank", rw.FRank(), {"n_estimators": ROUNDS}),
     System("AdaBoostRanker", rw.AdaBoostRanker(), {"n_estimators": ROUNDS}),
     System(
         "RankBoost", BOOST, {"n_estimators": [20, 50, 150, 400], "cumulative": [True, "signed"]}
     ),
     System("RankBoost, trees", BOOST, TREES),
-    System("RankBoost, trees, ndcg", rw.RankBoost(weighting="ndcg"), TREES),
+    System("RankBoost, trees, ndcg", rw.RankBoost(weighting="NDCG"), TREES),
 ]
 SIZES = {"n_estimators": [50, 200], "rate": RATES}
 PEERS = {

@@ -90,7 +90,7 @@ GRIDS: dict[str, list[dict[str, Any]]] = {
         for leaves in (4, 8, 16)
     ],
     "trees, |delta NDCG|": [
-        {"estimator": rw.TreeRanking(max_leaf_nodes=leaves, learning_rate=0.1), "weighting": "ndcg"}
+        {"estimator": rw.TreeRanking(max_leaf_nodes=leaves, learning_rate=0.1), "weighting": "NDCG"}
         for leaves in (4, 8, 16)
     ],
 }

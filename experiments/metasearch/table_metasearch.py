@@ -37,7 +37,7 @@ PLAIN = {"criterion": "r", "cumulative": True}  # the paper's WeakLearn.3.cum
 BOOSTED = {
     "RankBoost 3.cum (paper)": PLAIN,
     "RankBoost 2.cum": {"criterion": "z", "cumulative": True},
-    "RankBoost 3.cum, NDCG weights": {"cumulative": True, "weighting": "ndcg", "n_estimators": 200},
+    "RankBoost 3.cum, NDCG weights": {"cumulative": True, "weighting": "NDCG", "n_estimators": 200},
 }
 GRID = (20, 40, 80, 160, 320)
 PAPER = {

@@ -18,8 +18,8 @@ INSTANCES = [
     rw.RankBoost(criterion="z", cumulative=True, max_bins=None, n_estimators=20),
     rw.RankBoost(estimator="value", criterion="newton", n_estimators=20),
     rw.RankBoost(estimator=rw.TreeRanking(min_samples_leaf=1), n_estimators=20),
-    rw.RankBoost(weighting="ndcg", n_estimators=20),
-    rw.RankBoost(weighting="ndcg", estimator=rw.TreeRanking(min_samples_leaf=1), n_estimators=20),
+    rw.RankBoost(weighting="NDCG", n_estimators=20),
+    rw.RankBoost(weighting="NDCG", estimator=rw.TreeRanking(min_samples_leaf=1), n_estimators=20),
     rw.LambdaMART(n_estimators=20, min_samples_leaf=1),
     rw.LambdaMART(
         loss="exponential",

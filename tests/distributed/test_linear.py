@@ -18,7 +18,7 @@ MODELS = {
     "no intercept": rw.Regression(fit_intercept=False, solution="basic"),
     "magnitudes": rw.MPRank(C=10.0),
     "squared hinge": rw.RankSVM(),
-    "hinge, ndcg": rw.RankSVM(loss="hinge", weighting="ndcg", tol=1e-2),
+    "hinge, ndcg": rw.RankSVM(loss="hinge", weighting="NDCG", tol=1e-2),
 }
 
 

@@ -60,7 +60,7 @@ def test_few_values_are_fitted_in_one_place(judged, model_bytes):
 
 def test_what_cannot_be_obeyed_is_refused_by_name(judged, many):
     X, y, qid = judged.X, judged.y, judged.qid
-    refused = {"criterion": "z", "weighting": "ndcg", "max_bins": None, "default": 0.5}
+    refused = {"criterion": "z", "weighting": "NDCG", "max_bins": None, "default": 0.5}
     for name, value in refused.items():
         with rw.engine("local:2"), pytest.raises(ParameterError, match=name):
             rw.RankBoost(**{name: value}).fit(X, y, qid=qid)

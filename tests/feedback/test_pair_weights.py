@@ -72,7 +72,7 @@ def test_ndcg_potentials_equal_a_sum_over_pairs(seed: int) -> None:
     y, weight = rng.integers(0, 3, 6), rng.random(6) * 0.9 + 0.1
     scores = rng.integers(0, 3, 6) * 0.7
     grades = Grades(y, sample_weight=weight)
-    pairs = PairDistribution(grades, 6, weighting="ndcg")
+    pairs = PairDistribution(grades, 6, weighting="NDCG")
     pairs.move(scores[pairs.rows], 1.0)
     gain = 2.0**y - 1
     ideal = np.sum(np.sort(gain)[::-1] / np.log2(np.arange(6) + 2))
@@ -98,6 +98,6 @@ def test_ndcg_weights_serve_the_top_of_the_list() -> None:
     y[X[:, 1] + 0.3 * rng.normal(size=n) > 2] = 3
     plain, top = (
         RankBoost(n_estimators=4, weighting=w).fit(X, y, qid=qid).decision_function(X)
-        for w in (None, "ndcg")
+        for w in (None, "NDCG")
     )
     assert evaluate(top, y, qid)["NDCG@10"] > evaluate(plain, y, qid)["NDCG@10"]

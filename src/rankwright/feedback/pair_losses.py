@@ -1,4 +1,4 @@
-"""Smooth pair losses (cross entropy, fidelity), summed over the pairs of a feedback."""
+"""Smooth pair losses (logistic, fidelity), summed over the pairs of a feedback."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from rankwright._typing import FloatArray, IntArray
 from rankwright.exceptions import DataError, FeedbackError
 from rankwright.feedback.base import Feedback, Grades
+from rankwright.feedback.losses import LOSSES
 from rankwright.feedback.pairs import Pairs
 from rankwright.parallel import FEW_ROWS, map_blocks
 
 if TYPE_CHECKING:
     from rankwright.feedback.pair_weights import Levels
 
-PairLoss = Callable[..., tuple[FloatArray, FloatArray]]
 Flags = NDArray[np.uint8]
 
 N_BLOCKS = 8  # fixed, so that the order of additions does not depend on the number of threads
@@ -29,44 +29,6 @@ MAX_GRADE = 50  # 2 ** y - 1 stays exact in float64
 MAX_GAIN_GRADE = 60.0  # a higher grade counts as this one: 2 ** grade must stay a number
 MOST_COPIES = 1e9
 PAIRS_PER_UNIT = 64  # this many pairs of a list count as one query when batches are cut
-
-
-def cross_entropy(
-    difference: FloatArray, target: FloatArray | float = 1.0
-) -> tuple[FloatArray, FloatArray]:
-    """-P* log P - (1 - P*) log(1 - P) and its derivative, P* being the target.
-
-    >>> value, slope = cross_entropy(np.array([0.0]))
-    >>> value.round(4), slope
-    (array([0.6931]), array([-0.5]))
-    """
-    value = target * np.logaddexp(0.0, -difference) + (1 - target) * np.logaddexp(0.0, difference)
-    return value, (1 - target) * _chance(difference) - target * _chance(-difference)
-
-
-def fidelity(
-    difference: FloatArray, target: FloatArray | float = 1.0
-) -> tuple[FloatArray, FloatArray]:
-    """1 - sqrt(P* P) - sqrt((1 - P*) (1 - P)) and its derivative, P* being the target.
-
-    >>> value, slope = fidelity(np.array([-1000.0, 0.0]))
-    >>> value.round(4), slope.round(4) + 0.0
-    (array([1.    , 0.2929]), array([ 0.    , -0.1768]))
-    """
-    above, below = _chance(difference), _chance(-difference)
-    right, wrong = np.sqrt(target * above), np.sqrt((1 - target) * below)
-    return 1.0 - right - wrong, 0.5 * (wrong * above - right * below)
-
-
-def _chance(difference: FloatArray) -> FloatArray:
-    return np.asarray(np.exp(-np.logaddexp(0.0, -difference)))
-
-
-# name -> (the loss, its code in the kernels)
-LOSSES: dict[str, tuple[PairLoss, int]] = {
-    "cross_entropy": (cross_entropy, 0),
-    "fidelity": (fidelity, 2),
-}
 
 
 class Batch(ABC):
@@ -92,7 +54,7 @@ class Batch(ABC):
     ) -> tuple[float, float, FloatArray]:
         """The weighted sum of losses, the sum of weights, and the slope by the scores of ``rows``.
 
-        With ``weighting="ndcg"`` a pair is weighted by the change of NDCG when its rows are swapped
+        With ``weighting="NDCG"`` a pair is weighted by the change of NDCG when its rows are swapped
         in the order of these scores (LambdaRank); the slope takes these weights as fixed.
         """
 
@@ -180,7 +142,7 @@ class QueryPairs(Batch):
         self, scores: FloatArray, loss: str, weighting: str | None = None
     ) -> tuple[float, float, FloatArray]:
         slope = np.empty(len(scores))
-        if weighting == "ndcg":
+        if weighting == "NDCG":
             value, mass, pull = self._ndcg_sums(scores, loss)
         else:
             pull, _, values = self._sum(scores, loss, self.weight, self.weight, 3)
@@ -203,7 +165,7 @@ class QueryPairs(Batch):
         """(n_terms, n) minus slope, curvature and loss of each row, in the order ``_by_grade``."""
         from rankwright.feedback._kernels.pair_losses import sum_queries
 
-        order, codes = self._by_grade, (LOSSES[loss][1], self.magnitude)
+        order, codes = self._by_grade, (LOSSES[loss].code, self.magnitude)
         out, queries = np.empty((n_terms, len(scores))), self._queries(upper)
         arguments = scores[order], lower[order], codes, out
         self._map(lambda block: sum_queries(queries, *block, *arguments))
@@ -212,7 +174,7 @@ class QueryPairs(Batch):
     def _ndcg_sums(self, scores: FloatArray, loss: str) -> tuple[float, float, FloatArray]:
         from rankwright.feedback._kernels.pair_losses import ndcg_sums
 
-        order, codes = self._by_grade, (LOSSES[loss][1], self.magnitude)
+        order, codes = self._by_grade, (LOSSES[loss].code, self.magnitude)
         pull, queries = np.zeros(len(scores)), self._queries(self.weight)
         arguments = scores[order], ndcg_gains(self.grade)[order], codes, pull
         sums = self._map(lambda block: ndcg_sums(queries, *block, *arguments))
@@ -243,7 +205,7 @@ def ndcg_gains(grade: FloatArray) -> FloatArray:
     """
     if len(grade) and (grade.min() < 0 or grade.max() > MAX_GRADE):
         raise DataError(
-            "weighting='ndcg' counts a grade y as a gain of 2 ** y - 1 and found grades from "
+            "weighting='NDCG' counts a grade y as a gain of 2 ** y - 1 and found grades from "
             f"{grade.min():g} to {grade.max():g}: they must lie in 0 .. {MAX_GRADE}."
         )
     return np.asarray(np.exp2(grade) - 1.0)
@@ -331,7 +293,7 @@ class PairBatch(Batch):
         self, scores: FloatArray, loss: str, weighting: str | None = None
     ) -> tuple[float, float, FloatArray]:
         difference = scores[self.upper] - scores[self.lower]
-        value, derivative = LOSSES[loss][0](difference, self.target)
+        value, derivative = LOSSES[loss].at(difference, self.target)
         pull, n = self.weight * derivative, len(scores)
         slope = np.bincount(self.upper, pull, n).astype(np.float64)
         slope -= np.bincount(self.lower, pull, n)
@@ -339,7 +301,7 @@ class PairBatch(Batch):
 
     def split(self, scores: FloatArray, hit: Flags, loss: str) -> tuple[float, float]:
         difference = scores[self.upper] - scores[self.lower]
-        pull = -self.weight * LOSSES[loss][0](difference, self.target)[1]
+        pull = -self.weight * LOSSES[loss].at(difference, self.target)[1]
         # A pair whose chance is above its target already pulls its upper row down.
         pull *= hit[self.upper].astype(np.float64) - hit[self.lower]
         return float(pull[pull > 0].sum()), float(-pull[pull < 0].sum())

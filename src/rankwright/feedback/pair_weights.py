@@ -235,8 +235,8 @@ class PairDistribution:
     pool : Team, optional
     key : (n_items,) array, optional
         Rows of a level are in its order, so that sums do not depend on the order of X.
-    weighting : None or "ndcg"
-        With "ndcg", potentials, masses and total count each pair times what exchanging its rows
+    weighting : None or "NDCG"
+        With "NDCG", potentials, masses and total count each pair times what exchanging its rows
         would change NDCG by (for tied rows: on average over their orders).
 
     Attributes
@@ -286,7 +286,7 @@ class PairDistribution:
             starts = self.levels.level_ptr[self.levels.query_ptr].tolist()
             self.parts = [(starts[first], starts[last]) for first, last in self._query_parts]
         self.count = np.maximum(self.levels.row_weights(n), 1.0)
-        self._ndcg = NdcgGains.of(self.levels) if weighting == "ndcg" else None
+        self._ndcg = NdcgGains.of(self.levels) if weighting == "NDCG" else None
         self.scores, self.potential, self.mass = np.zeros(n), np.zeros(n), np.zeros(n)
         self.log_weight, self.total, self.unit = 0.0, 1.0, 0.0
         self.shift = self._first_shift = float(np.log(self.weight)) if self.weight > 0 else 0.0

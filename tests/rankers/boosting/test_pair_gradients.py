@@ -16,12 +16,12 @@ from rankwright.exceptions import ParameterError
 from rankwright.feedback.base import Grades
 from rankwright.parallel import Team
 from rankwright.rankers.boosting.pair_losses import (
-    LOSSES,
     ExponentialGradients,
     PairGradients,
     PairWeights,
 )
 
+LAMBDAMART_LOSSES = ("logistic", "exponential", "fidelity", "squared_hinge", "squared")
 WEIGHTS = (None, "grade_difference", "NDCG", "NDCG@3", "AP", "AP@2", "ERR", "RR")
 
 
@@ -107,7 +107,7 @@ def lists() -> tuple[Any, Any, Any]:
 
 
 @pytest.mark.parametrize("weights", WEIGHTS)
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("loss", LAMBDAMART_LOSSES)
 def test_gradients_and_hessians_are_sums_over_pairs(lists: Any, loss: str, weights: Any) -> None:
     scores, y, qid = lists
     pairs = PairGradients(Grades(y, qid), loss, PairWeights.parse(weights), Team(1))
@@ -119,7 +119,7 @@ def test_gradients_and_hessians_are_sums_over_pairs(lists: Any, loss: str, weigh
 
 
 @pytest.mark.parametrize("weights", [None, "grade_difference"])
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("loss", LAMBDAMART_LOSSES)
 def test_a_long_list_is_summed_by_grades_to_the_same_numbers(loss: str, weights: Any) -> None:
     rng = np.random.default_rng(1)
     y = rng.integers(0, 4, 700).astype(float)

@@ -114,8 +114,8 @@ def test_very_many_rounds_on_separable_data_stay_finite(criterion: str, n_estima
         ({"criterion": "z"}, (3000, 67)),
         ({"estimator": "value"}, (3000, 67)),
         ({"estimator": TreeRanking()}, (3000, 67)),
-        ({"weighting": "ndcg"}, (3000, 67)),
-        ({"weighting": "ndcg"}, (101_000, 2)),
+        ({"weighting": "NDCG"}, (3000, 67)),
+        ({"weighting": "NDCG"}, (101_000, 2)),
     ],
     ids=str,
 )
@@ -279,7 +279,7 @@ def test_early_stopping_keeps_the_rounds_up_to_the_best_one() -> None:
     [
         ({"estimator": "value", "criterion": "z"}, "newton"),
         ({"estimator": TreeRanking(), "max_bins": None}, "grown on bins"),
-        ({"weighting": "ndcg", "criterion": "z"}, "no closed form"),
+        ({"weighting": "NDCG", "criterion": "z"}, "no closed form"),
         ({"estimator": TreeRanking(max_leaf_nodes=1)}, "max_leaf_nodes"),
         ({"max_bins": 256}, "from 2 to 255"),
         ({"smoothing": 0.0}, "smoothing"),
@@ -303,8 +303,8 @@ def test_the_contribution_of_a_feature_that_does_not_exist_is_refused(feature: A
 
 
 def test_ndcg_weights_need_grades() -> None:
-    with pytest.raises(FeedbackError, match=r"^RankBoost\(weighting='ndcg'\) learns from Grades"):
-        RankBoost(weighting="ndcg").fit_feedback(np.eye(2), Pairs([0], [1]))
+    with pytest.raises(FeedbackError, match=r"^RankBoost\(weighting='NDCG'\) learns from Grades"):
+        RankBoost(weighting="NDCG").fit_feedback(np.eye(2), Pairs([0], [1]))
 
 
 @pytest.mark.filterwarnings("ignore:RankBoost gives every training row the same score")

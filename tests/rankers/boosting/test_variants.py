@@ -73,7 +73,7 @@ def test_an_estimator_that_does_not_fit_is_refused(data: Any) -> None:
         with pytest.raises(ParameterError, match="estimator"):
             rw.RankBoost(estimator=bad).fit(X, y, qid=qid)
     with pytest.raises(ParameterError, match="weighting"):
-        rw.RankBoost(estimator=Ridge(), weighting="ndcg").fit(X, y, qid=qid)
+        rw.RankBoost(estimator=Ridge(), weighting="NDCG").fit(X, y, qid=qid)
 
 
 def test_a_learning_rate_multiplies_the_first_weight(data: Any) -> None:

@@ -97,7 +97,7 @@ def ndcg_weights(y: Any) -> Pairs:
 def test_ndcg_weights_are_what_an_exchange_in_the_right_order_costs() -> None:
     rng = np.random.default_rng(2)
     y, scores = rng.integers(0, 4, 30).astype(float), rng.normal(size=30)
-    point = pair_sums(Grades(y), 30, "ndcg").at(scores, 1.0)
+    point = pair_sums(Grades(y), 30, "NDCG").at(scores, 1.0)
     _, squared, gradient, hessian = explicit(scores, 1.0, ndcg_weights(y))
     assert point.squared == pytest.approx(squared)
     np.testing.assert_allclose(point.slope, gradient, atol=1e-12)
@@ -108,17 +108,17 @@ def test_ndcg_weights_are_what_an_exchange_in_the_right_order_costs() -> None:
 def test_ndcg_weights_count_a_row_of_weight_two_as_two_rows() -> None:
     y, scores = np.array([0.0, 2.0, 1.0, 0.0]), np.array([0.3, 0.1, 0.2, 0.5])
     copies = np.repeat(np.arange(4), [1, 2, 1, 3])
-    weighted = pair_sums(Grades(y, sample_weight=[1, 2, 1, 3]), 4, "ndcg").at(scores, 1.0)
-    repeated = pair_sums(Grades(y[copies]), 7, "ndcg").at(scores[copies], 1.0)
+    weighted = pair_sums(Grades(y, sample_weight=[1, 2, 1, 3]), 4, "NDCG").at(scores, 1.0)
+    repeated = pair_sums(Grades(y[copies]), 7, "NDCG").at(scores[copies], 1.0)
     assert weighted.squared == pytest.approx(repeated.squared)
     np.testing.assert_allclose(weighted.slope, np.bincount(copies, repeated.slope), atol=1e-12)
 
 
 def test_ndcg_weights_of_pairs_are_refused() -> None:
     with pytest.raises(FeedbackError, match="needs grades"):
-        pair_sums(Pairs([0], [1]), 2, "ndcg")
+        pair_sums(Pairs([0], [1]), 2, "NDCG")
 
 
 def test_ndcg_weights_of_negative_grades_are_refused() -> None:
     with pytest.raises(DataError, match="gain"):
-        pair_sums(Grades([-1.0, 2.0]), 2, "ndcg")
+        pair_sums(Grades([-1.0, 2.0]), 2, "NDCG")

@@ -44,7 +44,7 @@ def optimum_by_quadratic_program(X: Any, feedback: Feedback, C: float) -> Any:
 
 
 @pytest.mark.parametrize("C", [0.1, 1.0, 100.0])
-@pytest.mark.parametrize("weighting", [None, "ndcg"])
+@pytest.mark.parametrize("weighting", [None, "NDCG"])
 def test_the_squared_hinge_optimum_is_that_of_a_generic_solver(C: float, weighting: Any) -> None:
     feedback = Grades(PROBLEM.y, PROBLEM.qid)
     written = feedback if weighting is None else ndcg_pairs(feedback)
@@ -57,10 +57,10 @@ def test_the_squared_hinge_optimum_is_that_of_a_generic_solver(C: float, weighti
 
 
 def ndcg_pairs(feedback: Grades) -> Pairs:
-    """The weights of weighting="ndcg", read off the gradient of one pair at a time."""
+    """The weights of weighting="NDCG", read off the gradient of one pair at a time."""
     from rankwright.rankers.gradient.pair_sums import pair_sums
 
-    sums, pairs = pair_sums(feedback, feedback.n_rows, "ndcg"), feedback.to_pairs()
+    sums, pairs = pair_sums(feedback, feedback.n_rows, "NDCG"), feedback.to_pairs()
     weights = []
     for low, up in zip(pairs.lower, pairs.upper, strict=True):
         curve = np.zeros(feedback.n_rows)

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-LOGISTIC, FIDELITY = 0, 2  # as in the list of losses of boosting
+from rankwright.feedback.losses import LOGISTIC
+
 NODES = 12
 REACH = 80  # in cells: of pairs farther apart, a term is zero or the limit that it tends to
 WIDE = 600.0  # a spread of scores whose exponentials may overflow

@@ -15,13 +15,13 @@ from rankwright._typing import BoolArray, FloatArray, IntArray
 from rankwright.data.vocabulary import Hashes, hash_ids, mix
 from rankwright.exceptions import ParameterError
 from rankwright.feedback.base import Grades
+from rankwright.feedback.losses import loss_names
 from rankwright.parallel import Team
 from rankwright.rankers import schema
 from rankwright.rankers.boosting.binning import QuantileBins
 from rankwright.rankers.boosting.ensemble import LEARNED, Ensemble
 from rankwright.rankers.boosting.grower import Grower, Tree, TreeOptions
 from rankwright.rankers.boosting.pair_losses import (
-    LOSSES,
     WEIGHTING,
     ExponentialGradients,
     Gradients,
@@ -164,7 +164,9 @@ class LambdaMART(BoostedRanker):
         "max_bins": schema.Constraint(
             "an integer from 2 to 255", lambda v: schema.at_least(2).test(v) and v <= 255
         ),
-        "loss": schema.one_of(*LOSSES),
+        "loss": schema.one_of(
+            *loss_names("logistic", "exponential", "fidelity", "squared_hinge", "squared")
+        ),
         "weighting": WEIGHTING,
         "subsample": schema.positive(1.0),
         "colsample": schema.positive(1.0),

@@ -27,13 +27,15 @@ import numpy as np
 from rankwright._typing import FloatArray, IntArray
 from rankwright.exceptions import ParameterError
 from rankwright.feedback.base import Grades
+from rankwright.feedback.losses import GRADE_DIFFERENCE, LOSSES, NDCG, PLAIN, WEIGHTINGS
 from rankwright.feedback.pair_losses import MAX_GAIN_GRADE, QueryPairs, check_gains, copies_of
 from rankwright.feedback.pair_weights import PairDistribution
 from rankwright.parallel import Team
 from rankwright.rankers import schema
 
-CODES = {None: 0, "grade_difference": 1, "NDCG": 2, "AP": 3, "ERR": 4, "RR": 5}
 NO_CUTOFF = 1 << 40
+_MEASURES = "|".join(name for name, code in WEIGHTINGS.items() if code >= NDCG)
+_BY_RANK = re.compile(rf"({_MEASURES})(?:@([1-9][0-9]{{0,8}}))?")
 
 
 class Ranked(NamedTuple):
@@ -72,7 +74,7 @@ class PairWeights:
     def parse(cls, text: str | None) -> PairWeights:
         if text is None or text == "grade_difference":
             return cls(text)
-        match = re.fullmatch(r"(NDCG|AP|ERR|RR)(?:@([1-9][0-9]{0,8}))?", str(text))
+        match = _BY_RANK.fullmatch(str(text))
         if match is None:
             raise ParameterError(
                 f"weighting={text!r}: use None, 'grade_difference', 'NDCG', 'AP', 'ERR' or 'RR', "
@@ -82,12 +84,12 @@ class PairWeights:
 
     @property
     def code(self) -> int:
-        return CODES[self.name]
+        return PLAIN if self.name is None else WEIGHTINGS[self.name]
 
     @property
     def by_rank(self) -> bool:
         """Whether weights depend on the current order."""
-        return self.code >= CODES["NDCG"]
+        return self.code >= NDCG
 
     def ranked(self, pairs: QueryPairs, span: tuple[float, float] | None = None) -> Ranked:
         """The gains of rows and the discounts of positions.
@@ -136,9 +138,6 @@ WEIGHTING = schema.Constraint(
 )
 
 
-LOSSES = ("logistic", "exponential", "fidelity", "squared_hinge", "squared")
-
-
 class Gradients(Protocol):
     """What trees are grown on. Rows that are in no pair are left out."""
 
@@ -180,7 +179,7 @@ class PairGradients:
         self.rows, self.query = pairs.rows, pairs.group
         weight = pairs.weight * pairs.query_weight[self.query]
         self.count = np.rint(np.clip(weight, 1.0, 2.0**40)).astype(np.int64)
-        self._codes = LOSSES.index(loss), weights.code
+        self._codes = LOSSES[loss].code, weights.code
         self._ranked = weights.ranked(pairs, span)
         self._order = np.arange(len(self.rows), dtype=np.int32)
         self._queries = GradedQueries(pairs.ptr, pairs.grade, pairs.weight, pairs.query_weight)
@@ -204,8 +203,8 @@ class PairGradients:
             _kernels.ranked_gradients(
                 scores, queries, self._ranked, order, self._codes, *bounds, out
             )
-            if weights <= _kernels.GRADE_DIFFERENCE:
-                gaps = weights == _kernels.GRADE_DIFFERENCE or self._ranked.magnitude
+            if weights <= GRADE_DIFFERENCE:
+                gaps = weights == GRADE_DIFFERENCE or self._ranked.magnitude
                 _kernels.summed_gradients(scores, queries, order, loss, gaps, *bounds, out)
 
         self._pool.map(block, self._blocks)

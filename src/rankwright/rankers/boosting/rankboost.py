@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from rankwright.exceptions import DegenerateDataWarning, ParameterError
 from rankwright.feedback.base import Feedback, Grades
+from rankwright.feedback.losses import weighting_names
 from rankwright.feedback.pairs import Bipartite, Pairs
 from rankwright.rankers import schema
 from rankwright.rankers.boosting.binning import MAX_BINS
@@ -70,8 +71,8 @@ class RankBoost(BoostedRanker):
     smoothing : float > 0, at most 0.25, or None
         Keeps the weight of a perfect weak ranking finite: alpha is computed as if this share of the
         pairs were misordered. None is 1 / (2 pairs); 1e-12 is practically the paper's formula.
-    weighting : None or "ndcg", default None
-        ``"ndcg"`` also weights each pair by the change of NDCG if its rows were swapped in the
+    weighting : None or "NDCG", default None
+        ``"NDCG"`` also weights each pair by the change of NDCG if its rows were swapped in the
         current order, which favors the top of the list (grades only, criterion ``r`` or trees).
         Grades below 0 are counted from the lowest of them, those above 60 as 60.
     learning_rate : float, 0 < rate <= 1, default 1.0
@@ -146,7 +147,7 @@ class RankBoost(BoostedRanker):
         ),
         "absent": schema.one_of("zero", "abstain"),
         "smoothing": schema.optional(schema.positive(0.25)),
-        "weighting": schema.optional(schema.one_of("ndcg")),
+        "weighting": schema.optional(schema.one_of(*weighting_names("NDCG"))),
         "learning_rate": schema.positive(1.0),
         "colsample": schema.positive(1.0),
         "random_state": schema.random_state(),
@@ -244,7 +245,7 @@ class RankBoost(BoostedRanker):
         self._check_default()
         if not isinstance(self.estimator, str | TreeRanking) and self.weighting:
             raise ParameterError(
-                f"RankBoost(estimator={type(self.estimator).__name__}(), weighting='ndcg'): custom "
+                f"RankBoost(estimator={type(self.estimator).__name__}(), weighting='NDCG'): custom "
                 "estimators minimize Z, which is not defined for these weights. Use "
                 "weighting=None, or LambdaMART."
             )
@@ -267,7 +268,7 @@ class RankBoost(BoostedRanker):
             )
         if self.weighting and not isinstance(self.estimator, TreeRanking) and self.criterion != "r":
             raise ParameterError(
-                f'RankBoost(weighting="ndcg", criterion={self.criterion!r}): NDCG weights change '
+                f'RankBoost(weighting="NDCG", criterion={self.criterion!r}): NDCG weights change '
                 'with the order, so Z has no closed form. Use criterion="r", or trees.'
             )
 

@@ -66,7 +66,7 @@ def from_grades(grades: Grades, factor: float, weighting: str | None) -> GradedP
     if grades.magnitude:
         gap = grades.y[rows] - grade[first_level[code]]
         factors = _product(factors, [(gap, np.ones(len(rows))), (np.full(len(rows), -1.0), gap)])
-    if weighting == "ndcg":
+    if weighting == "NDCG":
         mass = np.bincount(level, grades.sample_weight, len(query)).astype(np.float64)
         factors = _product(factors, _ndcg_factors(mass, query, grade, level[rows]))
     own_level = level[rows] - first_level[code] + 1

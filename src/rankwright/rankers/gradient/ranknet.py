@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 from rankwright._typing import FloatArray
 from rankwright.exceptions import DegenerateDataWarning
 from rankwright.feedback.base import Feedback, Grades
+from rankwright.feedback.losses import loss_names, weighting_names
 from rankwright.feedback.pair_losses import Batch, QueryPairs, all_batches
 from rankwright.feedback.pairs import Pairs
 from rankwright.metrics.evaluation import evaluate
@@ -103,10 +104,10 @@ class RankNet(Ranker):
     r"""Neural network trained on the probability that each pair is correctly ordered.
 
     With :math:`P_{ij} = 1 / (1 + e^{-(s_i - s_j)})`, a pair (i above j) costs :math:`-\log P_{ij}`
-    ("cross_entropy") or :math:`1 - \sqrt{P_{ij}}` ("fidelity", bounded, so that outliers cannot
+    ("logistic") or :math:`1 - \sqrt{P_{ij}}` ("fidelity", bounded, so that outliers cannot
     dominate). The slopes of all pairs of a query are added up per row before one back-propagation,
     so a query of n rows costs n passes through the network, not one per pair; and sums over its
-    pairs take about O(n log n). Features are standardized inside the model. ``weighting="ndcg"``
+    pairs take about O(n log n). Features are standardized inside the model. ``weighting="NDCG"``
     multiplies the slope of a pair by the change of NDCG if its rows were swapped in the current
     order (LambdaRank).
 
@@ -117,9 +118,9 @@ class RankNet(Ranker):
     ----------
     hidden_layer_sizes : sequence of int, default (10,)
         Units of each tanh layer; () gives a linear model.
-    loss : "cross_entropy" or "fidelity", default "cross_entropy"
-    weighting : None or "ndcg", default None
-        ``"ndcg"`` takes time proportional to the number of pairs.
+    loss : "logistic" or "fidelity", default "logistic"
+    weighting : None or "NDCG", default None
+        ``"NDCG"`` takes time proportional to the number of pairs.
     learning_rate : float > 0, default 0.01
         Step size of Adam.
     alpha : float >= 0, default 1e-4
@@ -145,7 +146,7 @@ class RankNet(Ranker):
     train_losses_ : (``n_iter_``,) array, mean pair loss of each epoch
     validation_ : (``n_iter_``,) array or None, the measure on the validation queries by epoch
         ("auto" without an ``eval_set``: their mean pair loss, or 1 - NDCG with
-        ``weighting="ndcg"``)
+        ``weighting="NDCG"``)
     n_iter_ : int, the number of epochs run
     best_iteration_ : int, the epoch kept
 
@@ -167,8 +168,8 @@ class RankNet(Ranker):
             "a sequence of integers >= 1",
             lambda value: isinstance(value, list | tuple) and all(map(_SIZE.test, value)),
         ),
-        "loss": schema.one_of("cross_entropy", "fidelity"),
-        "weighting": schema.optional(schema.one_of("ndcg")),
+        "loss": schema.one_of(*loss_names("logistic", "fidelity")),
+        "weighting": schema.optional(schema.one_of(*weighting_names("NDCG"))),
         "learning_rate": schema.positive(),
         "alpha": schema.number(0.0),
         "max_iter": schema.at_least(1),
@@ -194,7 +195,7 @@ class RankNet(Ranker):
         self,
         *,
         hidden_layer_sizes: Sequence[int] = (10,),
-        loss: str = "cross_entropy",
+        loss: str = "logistic",
         weighting: str | None = None,
         learning_rate: float = 0.01,
         alpha: float = 1e-4,
@@ -323,9 +324,9 @@ class _Training:
         return total_loss / max(total_weight, 1e-300)
 
     def _held_out_loss(self, held_out: list[Batch]) -> float:
-        """The mean pair loss, or 1 - NDCG with ``weighting="ndcg"``."""
+        """The mean pair loss, or 1 - NDCG with ``weighting="NDCG"``."""
         scored = [(batch, self._scores(self.X[batch.rows])) for batch in held_out]
-        if self.model.weighting == "ndcg":
+        if self.model.weighting == "NDCG":
             losses = [
                 1.0 - float(evaluate(scores, batch.grade, batch.group, "NDCG")["NDCG"])
                 for batch, scores in scored

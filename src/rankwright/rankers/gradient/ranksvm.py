@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from rankwright._typing import FloatArray
 from rankwright.exceptions import ConvergenceWarning
 from rankwright.feedback.base import Feedback, Grades
+from rankwright.feedback.losses import loss_names, weighting_names
 from rankwright.feedback.pairs import Bipartite, Pairs
 from rankwright.rankers import kernels, schema
 from rankwright.rankers.base import Ranker
@@ -40,8 +41,8 @@ class RankSVM(Ranker):
         With a kernel: at most this many training rows, chosen greedily, span the model (Nystroem
         approximation; exact up to this many rows). None uses all rows, at a cost of O(n_items^3).
     loss : "squared_hinge" or "hinge", default "squared_hinge"
-    weighting : None or "ndcg", default None
-        ``"ndcg"`` weights a pair by the loss of NDCG if its two rows are swapped in the ideal order
+    weighting : None or "NDCG", default None
+        ``"NDCG"`` weights a pair by the loss of NDCG if its two rows are swapped in the ideal order
         (rows of one grade share the mean discount of their positions).
     tol : float > 0, default 1e-5
         Stop when ``gap_`` is at most this fraction of the objective.
@@ -81,8 +82,8 @@ class RankSVM(Ranker):
         "C": schema.positive(),
         **kernels.KERNEL_CONSTRAINTS,
         "n_components": schema.optional(schema.at_least(1)),
-        "loss": schema.one_of("squared_hinge", "hinge"),
-        "weighting": schema.optional(schema.one_of("ndcg")),
+        "loss": schema.one_of(*loss_names("squared_hinge", "hinge")),
+        "weighting": schema.optional(schema.one_of(*weighting_names("NDCG"))),
         "tol": schema.positive(),
         "max_iter": schema.at_least(1),
         "normalize": schema.optional(schema.one_of("query")),

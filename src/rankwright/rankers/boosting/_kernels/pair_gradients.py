@@ -28,10 +28,18 @@ from numba import njit
 
 from rankwright.feedback._kernels import pair_losses as smooth
 from rankwright.feedback._kernels.pair_losses import smooth_terms
+from rankwright.feedback.losses import (
+    AP,
+    ERR,
+    EXPONENTIAL,
+    GRADE_DIFFERENCE,
+    LOGISTIC,
+    NDCG,
+    RR,
+    SQUARED,
+    SQUARED_HINGE,
+)
 
-# Codes of losses and of weights, as in pair_losses and pair_weights.
-LOGISTIC, EXPONENTIAL, FIDELITY, SQUARED_HINGE, SQUARED = range(5)
-PLAIN, GRADE_DIFFERENCE, NDCG, AP, ERR, RR = range(6)
 # Sums may be reordered (SIMD). Such a function must be inlined: otherwise it is optimized once by
 # itself and once within its caller, and the process that compiles it runs another order of sums
 # than processes that load it from the cache.
