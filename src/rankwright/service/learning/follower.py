@@ -1,7 +1,7 @@
 """One thread that follows the log: it teaches the live ranker and counts experiments.
 
 A ranker cannot unlearn an example. When a judgment is taken back or replaced, the ranker goes back
-to an earlier state, before that judgment, and learns the log again from there, without it.
+to the last snapshot before that judgment, and learns the log again from there, without it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from itertools import islice, takewhile
 from typing import Any
 
@@ -32,84 +32,9 @@ from rankwright.service.models import LIVE, Models, Served
 PUBLISH_SECONDS = 0.2
 ANSWERS = "log INDEXED BY log_answers WHERE kind != 'event'"
 RETENTION_SECONDS = 3600.0
-LEAST_KEPT = 200  # entries that are learned again between two states that are kept
 MOST_AT_ONCE = 200  # entries in a batch
-STATE = "live/"  # names of the earlier states in the store
-MOST_COPIES = 40  # states before judgments, in memory only
-LATEST = 8  # of them that are kept whatever their ages
+EARLIER = "live/"  # names of the earlier snapshots in the store
 log = logging.getLogger("rankwright.service")
-
-
-class History:
-    """Earlier states of a ranker. Each has learned what counts now up to its entry, and no more.
-
-    Snapshots are in the store, copies of the states just before judgments are in memory only. Fewer
-    are kept the older they are, so that going back ``n`` entries learns a few times ``n`` again.
-
-    Parameters
-    ----------
-    stored : snapshots by their last entries
-    """
-
-    def __init__(self, stored: Mapping[int, bytes] | None = None) -> None:
-        self.stored: dict[int, bytes] = dict(stored or {})
-        self.unwritten: set[int] = set()  # not in the store yet
-        self._copies: dict[int, LiveRanker] = {}
-
-    def remember(self, live: LiveRanker) -> None:
-        """Keep a copy of the state before a judgment."""
-        last = live.progress.last_seq
-        self._copies[last] = live.copy()
-        if len(self._copies) > MOST_COPIES:
-            kept = _spread(self._copies, last) | set(sorted(self._copies)[-LATEST:])
-            self._copies = {seq: self._copies[seq] for seq in kept}
-
-    def keep(self, live: LiveRanker) -> bytes:
-        """Keep a snapshot, which goes to the store with the next write."""
-        content, seq = live.snapshot(), live.progress.last_seq
-        self.stored[seq] = content
-        self.unwritten.add(seq)
-        return content
-
-    def before(self, seq: int) -> LiveRanker | None:
-        """The latest state before an entry."""
-        copied = max((last for last in self._copies if last < seq), default=-1)
-        stored = max((last for last in self.stored if last < seq), default=-1)
-        if copied >= stored:
-            return None if copied < 0 else self._copies[copied].copy()
-        return LiveRanker.restore(self.stored[stored])
-
-    def thin(self, last: int) -> None:
-        """Keep fewer snapshots the older they are."""
-        kept = _spread(self.stored, last)
-        self.stored = {seq: self.stored[seq] for seq in kept}
-        self.unwritten &= kept
-
-    def drop_from(self, seq: int) -> None:
-        """Drop the states that have learned an entry which does not count, or lack one."""
-        self._drop({last for last in (*self.stored, *self._copies) if last >= seq})
-
-    def drop_until(self, seq: int) -> None:
-        """Drop the states that the log no longer leads on from."""
-        self._drop({last for last in (*self.stored, *self._copies) if last < seq})
-
-    def _drop(self, seqs: set[int]) -> None:
-        for seq in seqs:
-            self.stored.pop(seq, None)
-            self._copies.pop(seq, None)
-        self.unwritten -= seqs
-
-
-def _spread(seqs: Iterable[int], last: int) -> set[int]:
-    """The oldest entry of each power of two of entries back from the last one.
-
-    >>> sorted(_spread(range(100), last=99))
-    [0, 36, 68, 84, 92, 96, 98, 99]
-    """
-    by_age: dict[int, int] = {}
-    for seq in sorted(seqs):
-        by_age.setdefault((last - seq).bit_length(), seq)
-    return set(by_age.values())
 
 
 class _Interrupted(Exception):
@@ -121,9 +46,11 @@ class Follower:
 
     The ranker has learned, in log order, all feedback and the judgments that count: those that were
     neither taken back nor replaced (:class:`CurrentJudgments`). Where entries change which earlier
-    ones count, the ranker goes back to a state before them and learns again from there, once for a
-    batch of entries. So its state is a function of the log up to its last entry, whenever the
+    ones count, the ranker goes back to a snapshot before them and learns again from there, once for
+    a batch of entries. So its state is a function of the log up to its last entry, whenever the
     service was stopped or killed.
+
+    ``snapshots`` has the oldest snapshot, where a log with a retention begins, and the two latest.
 
     The thread is the only one that changes the ranker. Requests see copies (:class:`Served`).
     """
@@ -143,7 +70,7 @@ class Follower:
         judged = plan is not None and plan.labels == "grades"
         self._kinds = ("feedback", "judgment") if judged else ("feedback",)
         self.live = self._restored(plan)
-        self.history = History(self._stored_states())
+        self.snapshots = self._stored_snapshots()
         self.judgments = self._current_judgments()
         self.lag = 0.0  # seconds between the last feedback and its being learned
         self.error: str | None = None
@@ -268,7 +195,7 @@ class Follower:
         first = min(changed, default=batch[0].seq)
         try:
             if changed:
-                self.history.drop_from(first)
+                self._drop_snapshots(from_seq=first)
                 self.live = self._relearned(batch[-1].seq)
                 return
             live = live.copy() if judgments and len(batch) > 1 else live
@@ -276,30 +203,39 @@ class Follower:
                 self._learn(live, entry)
             self.live = live
         except BaseException:
-            self.history.drop_from(first)  # states on the way to the end of the batch
+            self._drop_snapshots(from_seq=first)  # those on the way to the end of the batch
             raise
 
     def _learn(self, live: LiveRanker, entry: Entry) -> None:
         if entry.kind == "feedback":
             live.apply(entry.seq, decode_feedback(entry.body), self._event(entry.event))
         elif entry.seq in self.judgments:
-            self.history.remember(live)
             live.apply(entry.seq, *decode_judgment(entry.body).as_feedback())
         else:
             live.pass_over(entry.seq, taken_back=_is_graded(decode_judgment(entry.body)))
 
     def _relearned(self, last: int) -> LiveRanker:
-        """The ranker after an entry, learned from the latest state before it that is kept."""
+        """The ranker after an entry, learned from the latest snapshot before it."""
         assert self.plan is not None
-        live = self.history.before(last) or LiveRanker(self.plan)
+        before = max((seq for seq in self.snapshots if seq < last), default=None)
+        live = LiveRanker.restore(self.snapshots[before]) if before else LiveRanker(self.plan)
         entries = self.store.entries(self._kinds, after=live.progress.last_seq)
         for number, entry in enumerate(takewhile(lambda entry: entry.seq <= last, entries), 1):
             if self._stop or self._rebuild:  # the next start begins with the last snapshot
                 raise _Interrupted
             self._learn(live, entry)
-            if number % max(self.snapshot_every, LEAST_KEPT) == 0:
-                self.history.keep(live)
+            if number % self.snapshot_every == 0:
+                self._keep_snapshot(live)
         return live
+
+    def _keep_snapshot(self, live: LiveRanker) -> None:
+        self.snapshots[live.progress.last_seq] = live.snapshot()
+        oldest, *later = sorted(self.snapshots)
+        self.snapshots = {seq: self.snapshots[seq] for seq in (oldest, *later[-2:])}
+
+    def _drop_snapshots(self, from_seq: int) -> None:
+        """Drop snapshots that learned an entry which does not count, or lack one."""
+        self.snapshots = {seq: kept for seq, kept in self.snapshots.items() if seq < from_seq}
 
     def _event(self, event: str | None) -> Event | None:
         entry = None if event is None else self.store.event(event)
@@ -319,25 +255,22 @@ class Follower:
         self._published = time.monotonic()
 
     def _snapshot(self) -> None:
-        live, history = None, self.history
+        earlier: dict[int, bytes] = {}
         if self.live is not None:
-            live = history.keep(self.live)
-            history.thin(self.live.progress.last_seq)
-        kept = [f"{STATE}{seq}" for seq in history.stored]
-        new = {f"{STATE}{seq}": history.stored[seq] for seq in history.unwritten}
+            self._keep_snapshot(self.live)
+            earlier = dict(self.snapshots)
+        latest = earlier.pop(max(earlier), None) if earlier else None
         counts = self.experiments.snapshot()
 
         def write(db: Any) -> None:
-            if live is not None:
-                put_state(db, "live", live)
-                others = f"name GLOB '{STATE}*' AND name NOT IN ({', '.join('?' * len(kept))})"
-                db.execute(f"DELETE FROM state WHERE {others}", kept)
-                for name, state in new.items():
-                    put_state(db, name, state)
+            if latest is not None:
+                put_state(db, "live", latest)
+                db.execute(f"DELETE FROM state WHERE name GLOB '{EARLIER}*'")
+                for seq, content in earlier.items():
+                    put_state(db, f"{EARLIER}{seq}", content)
             put_state(db, "experiments", counts)
 
         self.store.write(write).result()
-        history.unwritten.clear()
         self._unsaved = 0
 
     def _sweep(self) -> None:
@@ -350,8 +283,8 @@ class Follower:
         if self.live is not None and last:  # a judgment after it may still be taken back
             oldest = self._relearned(last)
             oldest.pass_over(last)
-            self.history.keep(oldest)
-            self.history.drop_until(last)
+            self.snapshots = {seq: kept for seq, kept in self.snapshots.items() if seq >= last}
+            self._keep_snapshot(oldest)
             self.judgments.forget_until(last)
         self._snapshot()
         waiting = self._select("min(seq)", after=self.seen)  # lists after the last feedback go, too
@@ -362,7 +295,7 @@ class Follower:
         self.seen = 0
         self._rebuild = False
         self.live = None if self.plan is None else LiveRanker(self.plan)
-        self.history, self.judgments = History(), CurrentJudgments()
+        self.snapshots, self.judgments = {}, CurrentJudgments()
         self.experiments.reset_counts()
         self._snapshot()
 
@@ -378,12 +311,13 @@ class Follower:
         plan.make()  # refuse wrong names and parameters now
         return LiveRanker(plan)
 
-    def _stored_states(self) -> dict[int, bytes]:
-        """The earlier states that were kept together with the snapshot."""
+    def _stored_snapshots(self) -> dict[int, bytes]:
+        """The snapshots of the restored ranker by their last entries."""
         if self.live is None or not self.live.progress.last_seq:
             return {}
-        rows = self.store.select(f"SELECT name, value FROM state WHERE name GLOB '{STATE}*'")
-        return {int(name.removeprefix(STATE)): value for name, value in rows}
+        rows = self.store.select(f"SELECT name, value FROM state WHERE name GLOB '{EARLIER}*'")
+        earlier = {int(name.removeprefix(EARLIER)): value for name, value in rows}
+        return earlier | {self.live.progress.last_seq: self.live.snapshot()}
 
     def _current_judgments(self) -> CurrentJudgments:
         """Which judgments counted when the ranker learned its last entry."""
