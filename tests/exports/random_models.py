@@ -25,6 +25,7 @@ from rankwright.scoring import (
     Prototypes,
     QueryScale,
     Slopes,
+    Sum,
     Trees,
     Votes,
 )
@@ -191,6 +192,42 @@ def by_query(rng: Random) -> SavedScorer:
     return SavedScorer("Pipeline", scorer, (QueryScale(scorer.n_features, method),))
 
 
+def of_width(build: Callable[[Random], Any], n: int, rng: Random) -> Any:
+    """A random scorer of n features."""
+    while (scorer := build(rng)).n_features != n:
+        pass
+    return scorer
+
+
+def _sum(*builders: Callable[[Random], Any]) -> Callable[[Random], SavedScorer]:
+    """Sums of such scorers, as an ensemble has them; NaN is allowed if all of them allow it."""
+
+    def build(rng: Random) -> SavedScorer:
+        terms = tuple(of_width(builder, 3, rng) for builder in builders)
+        nan = all(builder in (additive, trees) for builder in builders)
+        scorer = Sum(terms, rng.uniform(0.1, 3.0, len(terms)))
+        return SavedScorer("RankEnsemble", scorer, (), None, nan)
+
+    return build
+
+
+def scaled_network(rng: Random) -> Mapped:
+    scaler = Affine(shift=rng.normal(size=3), divisor=rng.uniform(0.1, 9.0, 3))
+    return Mapped(scaler, of_width(network, 3, rng))
+
+
+def clipped(rng: Random) -> Mapped:
+    scaler = Affine(factor=rng.uniform(0.1, 2, 3), offset=rng.normal(size=3), low=0.0, high=1.0)
+    return Mapped(scaler, of_width(linear, 3, rng))
+
+
+sum_of_trees = _sum(trees, additive, trees)
+sum_of_lines = _sum(linear, linear_with_intercept)
+sum_of_lines_and_trees = _sum(trees, additive, linear_with_intercept)
+sum_of_everything = _sum(trees, linear, scaled_network, kernel, clipped, votes)
+sum_with_prototypes = _sum(prototypes, linear)
+
+
 KINDS: dict[str, Callable[[Random], Any]] = {
     "linear": linear,
     "linear with intercept": linear_with_intercept,
@@ -210,4 +247,9 @@ KINDS: dict[str, Callable[[Random], Any]] = {
     "votes": votes,
     "prototypes": prototypes,
     "scaled by query": by_query,
+    "sum of trees": sum_of_trees,
+    "sum of linear models": sum_of_lines,
+    "sum of linear models and trees": sum_of_lines_and_trees,
+    "sum of everything": sum_of_everything,
+    "sum with prototypes": sum_with_prototypes,
 }

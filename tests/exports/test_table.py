@@ -32,6 +32,10 @@ ROWS: dict[str, tuple[Any, str]] = {
     "linear after PolynomialMap": (kinds.polynomial, "model"),
     "votes of linear rules": (kinds.votes, "model"),
     "a prototype per grade": (kinds.prototypes, "model"),
+    "ensemble of steps and trees, likewise": (kinds.sum_of_trees, "model"),
+    "ensemble of linear models": (kinds.sum_of_lines, "model"),
+    "ensemble of linear models and trees": (kinds.sum_of_lines_and_trees, "model"),
+    "ensemble with networks, kernels or votes": (kinds.sum_of_everything, "model"),
     "anything after QueryNormalizer": (kinds.by_query, "model"),
 }
 

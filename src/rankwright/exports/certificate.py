@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -10,14 +11,15 @@ import numpy as np
 
 import rankwright
 from rankwright._typing import FloatArray
+from rankwright.data.queries import Queries
 from rankwright.exceptions import DataError
-from rankwright.exports.forest import Forest
-from rankwright.exports.form import Form
+from rankwright.exports.forest import Forest, Split
+from rankwright.exports.form import Form, Term
 from rankwright.exports.target import Files, Options, Reading, Target
 from rankwright.scoring.kernel import KernelExpansion, KernelValues
 from rankwright.scoring.linear import Deviations, Linear, Slopes
 from rankwright.scoring.network import Network, unpack_layers
-from rankwright.scoring.transforms import Affine, QueryScale
+from rankwright.scoring.transforms import QueryScale, folded
 
 MAX_ROWS, MAX_PAIRS = 4000, 200_000
 N_RANDOM = 500
@@ -148,8 +150,6 @@ def _read(
     """The reader's scores; a model that scales by query is read one query at a time."""
     if not any(isinstance(step, QueryScale) for step in form.steps):
         return target.read(files, X, form, options)
-    from rankwright.data.queries import Queries
-
     queries, parts = Queries.from_ids(qid, len(X)), []
     rows = np.split(queries.order, queries.ptr[1:-1])
     parts = [target.read(files, X[chosen], form, options) for chosen in rows]
@@ -165,7 +165,7 @@ def generated_rows(form: Form, random_state: int = 0) -> tuple[FloatArray, Any]:
     rng, n = np.random.default_rng(random_state), len(form.names)
     special: list[list[float]] = [[] for _ in range(n)]
     whole = set()  # features that are categories
-    for split in form.forest.splits() if form.forest is not None else ():
+    for split in _splits(form):
         special[split.feature] += split.categories or [split.threshold]
         whole |= {split.feature} if split.categories else set()
     nan = [np.nan] if form.takes_nan else []
@@ -190,6 +190,13 @@ def generated_rows(form: Form, random_state: int = 0) -> tuple[FloatArray, Any]:
     X = np.vstack([X, more])
     needs_queries = any(isinstance(step, QueryScale) for step in form.steps)
     return X, np.arange(len(X)) // QUERY_ROWS if needs_queries else None
+
+
+def _splits(form: Form) -> Iterator[Split]:
+    """The splits on raw features."""
+    for term in form.terms:
+        if isinstance(term.body, Forest) and not term.steps:
+            yield from term.body.splits()
 
 
 def _next_to(values: list[float]) -> FloatArray:
@@ -220,32 +227,42 @@ def _scales(form: Form, special: list[list[float]]) -> tuple[FloatArray, FloatAr
                 np.mean(finite),
                 max(float(np.ptp(finite)), 1e-3 * abs(finite[0])),
             )
-    affine = form.affine
-    if form.forest is None and affine is not None:
-        centers, scales = -affine[1] / affine[0], 1.0 / np.abs(affine[0])
-    support = getattr(form.body, "support", None)
-    if support is not None and not form.steps:
-        centers, scales = support.mean(axis=0), support.std(axis=0) + 1e-9
+    has_trees = any(isinstance(term.body, Forest) for term in form.terms)
+    for _, steps, body in () if has_trees else form.terms:
+        affine, support = folded(steps, n), getattr(body, "support", None)
+        if affine is not None:
+            centers, scales = -affine[1] / affine[0], 1.0 / np.abs(affine[0])
+        if support is not None and not steps:
+            centers, scales = support.mean(axis=0), support.std(axis=0) + 1e-9
     return centers, np.where(scales > 0, scales, 1.0)
 
 
 def _magnitude(form: Form, X: FloatArray, qid: Any, constant: float) -> float:
     """The size of the terms of a score, times how often they are rounded: of the largest row."""
-    body: Any = form.body
+    added = constant + abs(form.constant)
+    rows = np.nan_to_num(X, nan=0.0) if form.missing == "zero" else X
+    sizes = [abs(term.factor) * _term_magnitude(term, rows, qid, added) for term in form.terms]
+    return float(sum(sizes) * (1 if len(sizes) == 1 else 2))
+
+
+def _term_magnitude(term: Term, X: FloatArray, qid: Any, constant: float) -> float:
+    body: Any = term.body
     if isinstance(body, Forest):
         return 4.0 * (len(body.trees) + 10) * (body.magnitude + constant)
-    rows = np.abs(np.nan_to_num(form.transformed(X, qid)))
-    size, n = rows.copy(), X.shape[1]
-    if all(isinstance(step, Affine) for step in form.steps) and form.affine is not None:
-        size = np.abs(np.nan_to_num(X)) * np.abs(form.affine[0]) + np.abs(form.affine[1])
-    for step in form.steps:
+    rows, affine, n = X, folded(term.steps, X.shape[1]), X.shape[1]
+    for step in term.steps:
+        rows = step.transform(rows, Queries.from_ids(qid, len(X)))
+    size = np.abs(np.nan_to_num(rows))
+    if affine is not None:
+        size = np.abs(np.nan_to_num(X)) * np.abs(affine[0]) + np.abs(affine[1])
+    for step in term.steps:
         if isinstance(step, KernelValues):
             size = size * 1e3
     if isinstance(body, Linear):
         total = size @ np.abs(body.coef) + abs(body.intercept)
     elif isinstance(body, Slopes):
         total = size[:, body.feature] @ np.abs(body.slope)
-        total = total + np.abs(body.offset).sum() + np.abs(body.missing).sum() + abs(form.constant)
+        total = total + np.abs(body.offset).sum() + np.abs(body.missing).sum()
     elif isinstance(body, Network):
         total, n = _network_magnitude(body, size), int(body.layers.max())
     elif isinstance(body, KernelExpansion):

@@ -9,12 +9,11 @@ import numpy as np
 
 from rankwright.exceptions import ParameterError
 from rankwright.exports.forest import Forest, Leaf, Node
-from rankwright.exports.form import Form
-from rankwright.exports.target import EXACT, Support, describe
+from rankwright.exports.form import Form, Total
 from rankwright.scoring.base import Transform
 from rankwright.scoring.kernel import Kernel, KernelExpansion, KernelValues
 from rankwright.scoring.linear import Deviations, Linear, Slopes, WithDeviations
-from rankwright.scoring.network import Network, unpack_layers
+from rankwright.scoring.network import unpack_layers
 from rankwright.scoring.ordinal import Votes
 from rankwright.scoring.transforms import Affine, Monomials
 
@@ -71,14 +70,6 @@ class Language(ABC):
         pairs = zip(xs, np.asarray(weights).tolist(), strict=True)
         terms = [f"{self.number(weight)} * {x}" for x, weight in pairs if weight]
         return self.sum(terms + ([self.number(intercept)] if intercept else []))
-
-
-def expression_support(form: Form) -> Support:
-    """Whether a model can be written as an expression at all (it may still be too long)."""
-    bodies = (Forest, Linear, Slopes, Deviations, Network, KernelExpansion, Votes)
-    steps = (Affine, Monomials, KernelValues, WithDeviations)
-    held = isinstance(form.body, bodies) and all(isinstance(step, steps) for step in form.steps)
-    return EXACT if held else Support("no", f"it is one expression of one row; {describe(form)}")
 
 
 def score_text(form: Form, language: Language) -> Text:
@@ -163,6 +154,8 @@ def _deviations(body: Deviations, xs: list[Text], language: Language) -> Text:
 def _scored(body: Any, xs: list[Text], language: Language) -> Text:
     if isinstance(body, Forest):
         return language.sum([_tree(tree, xs, language) for tree in body.trees])
+    if isinstance(body, Total):
+        return language.sum([_term(*term, xs, language) for term in body.terms])
     if isinstance(body, Linear):
         return language.weighted(xs, body.coef, body.intercept)
     if isinstance(body, Slopes):
@@ -179,6 +172,13 @@ def _scored(body: Any, xs: list[Text], language: Language) -> Text:
         units = zip(table.T, offset.tolist(), strict=True)
         xs = [language.call("tanh", language.weighted(xs, row, bias)) for row, bias in units]
     return language.weighted(xs, last[:, 0])
+
+
+def _term(factor: float, steps: Any, body: Any, xs: list[Text], language: Language) -> Text:
+    for step in steps:
+        xs = _stepped(step, xs, language)
+    score = _scored(body, xs, language)
+    return score if factor == 1.0 else f"{language.number(factor)} * {score}"
 
 
 def _slope(body: Slopes, i: int, xs: list[Text], language: Language) -> Text:

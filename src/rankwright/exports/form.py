@@ -15,12 +15,14 @@ from rankwright.exports.forest import Forest, Leaf, Node, Split
 from rankwright.persist import classes
 from rankwright.persist.foreign import Rounded
 from rankwright.persist.scorer import SavedScorer
-from rankwright.scoring.base import Scorer, Transform
+from rankwright.rankers.preprocessing import flat_steps
+from rankwright.scoring.base import RowMap, Scorer, Transform
 from rankwright.scoring.kernel import KernelExpansion
 from rankwright.scoring.linear import Additive, Deviations, FilledAverage, Linear, Slopes
 from rankwright.scoring.network import Network, unpack_layers
-from rankwright.scoring.ordinal import Ordinal
-from rankwright.scoring.transforms import Affine, Mapped, folded
+from rankwright.scoring.ordinal import Ordinal, Prototypes, Votes
+from rankwright.scoring.sums import Sum
+from rankwright.scoring.transforms import Affine, Mapped, QueryScale, folded
 from rankwright.scoring.trees import Trees
 
 MISSING = ("model", "zero", "never")
@@ -33,28 +35,58 @@ class Grades(NamedTuple):
     classes: FloatArray
 
 
+class Term(NamedTuple):
+    """A part of a sum: factor * the score that ``body`` gives to rows after ``steps``."""
+
+    factor: float
+    steps: tuple[Transform, ...]
+    body: Forest | Scorer
+
+
+@dataclass(frozen=True, eq=False)
+class Total:
+    """The sum of several terms: one for all trees, one for all linear parts, the others apart."""
+
+    terms: tuple[Term, ...]
+
+
 @dataclass(frozen=True, eq=False)
 class Form:
     """A model as targets see it: names of the features, transforms, and what scores the rows.
 
     ``body`` is a :class:`Forest` for all sums of steps and trees, :class:`Linear` for weighted
-    sums that take no NaN, else a scorer. ``reference`` scores rows as the model does.
+    sums that take no NaN, a :class:`Total` for sums of different kinds, else a scorer.
+    ``reference`` scores rows as the model does.
     """
 
     kind: str
     names: tuple[str, ...]
     steps: tuple[Transform, ...]
-    body: Forest | Scorer
+    body: Forest | Scorer | Total
     grades: Grades | None
     missing: str
     takes_nan: bool
     constant: float
     reference: SavedScorer
+    members: tuple[str, ...] = ()  # the names of an ensemble's members, where they are known
 
     def scores(self, X: FloatArray, qid: Any = None) -> FloatArray:
         """The scores that an exact export gives."""
         rows = np.nan_to_num(X, nan=0.0) if self.missing == "zero" else X
         return self.reference.decision_function(rows, qid)
+
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        """What is added up: the terms of a sum, or the body itself."""
+        if isinstance(self.body, Total):
+            return tuple(term._replace(steps=self.steps + term.steps) for term in self.body.terms)
+        return (Term(1.0, self.steps, self.body),)
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """The kinds that the model is made of, as ``rankers.deployment`` names them."""
+        kinds: set[str] = set().union(*(_kinds(term, len(self.names)) for term in self.terms))
+        return frozenset(kinds | ({"sum"} if len(self.terms) > 1 else set()))
 
     @property
     def forest(self) -> Forest | None:
@@ -87,28 +119,24 @@ class Form:
         layers[-1] = layers[-1][0], np.zeros(1)
         return layers
 
-    def transformed(self, X: FloatArray, qid: Any = None) -> FloatArray:
-        """The rows as the body sees them."""
-        rows = np.nan_to_num(X, nan=0.0) if self.missing == "zero" else X
-        queries = Queries.from_ids(qid, len(rows))
-        for step in self.steps:
-            rows = step.transform(rows, queries)
-        return rows
-
 
 def form_of(model: Any, feature_names: Sequence[str] | None = None, missing: str = "model") -> Form:
     """The neutral form of a fitted model, a saved scorer, or a scorer of rankwright.scoring."""
     if missing not in MISSING:
         raise ParameterError(Setting("missing", missing), f": use one of {', '.join(MISSING)}.")
+    if hasattr(model, "_saved_as"):
+        model = model._saved_as()
     saved = _served(model)
     steps, scorer, grades = _unwrapped(saved)
     takes_nan = saved.allow_nan and missing == "model"
-    body, constant = _simplified(scorer, takes_nan)
-    if isinstance(body, Forest):
-        steps, body = _folded(steps, body)
-        body = body.with_missing(missing if saved.allow_nan else "never")
+    steps, body, constant = _plain(
+        steps, scorer, takes_nan, missing if saved.allow_nan else "never"
+    )
     names = _names(saved, feature_names)
-    return Form(saved.kind, names, steps, body, grades, missing, takes_nan, constant, saved)
+    ranker = flat_steps(model)[-1]
+    members = tuple(name for name, _ in ranker._named()) if hasattr(ranker, "members_") else ()
+    parts = (steps, body, grades, missing, takes_nan, constant)
+    return Form(saved.kind, names, *parts, saved, members)
 
 
 def _served(model: Any) -> SavedScorer:
@@ -117,8 +145,6 @@ def _served(model: Any) -> SavedScorer:
     if isinstance(model, Scorer):
         takes_nan = isinstance(model, Additive | Trees | Slopes | Deviations | FilledAverage)
         return SavedScorer(type(model).__name__, model, (), None, takes_nan)
-    if hasattr(model, "_saved_as"):
-        model = model._saved_as()
     kind, names = type(model).__name__, None
     if hasattr(model, "engines_"):  # a learned fusion: each engine is a feature
         model, names = model.ranker_, model.engines_
@@ -170,6 +196,73 @@ def _unwrapped(saved: SavedScorer) -> tuple[tuple[Transform, ...], Scorer, Grade
             steps.append(body.map)
         body = body.score
     return tuple(steps), body, grades
+
+
+def _plain(
+    steps: tuple[Transform, ...], scorer: Scorer, takes_nan: bool, missing: str
+) -> tuple[tuple[Transform, ...], Forest | Scorer | Total, float]:
+    """Steps that are left, the plainest equal body, and a constant to add."""
+    if isinstance(scorer, Sum):
+        return _total(steps, scorer, takes_nan, missing)
+    body, constant = _simplified(scorer, takes_nan)
+    if isinstance(body, Forest):
+        steps, body = _folded(steps, body)
+        body = body.with_missing(missing)
+    return steps, body, constant
+
+
+def _total(
+    steps: tuple[Transform, ...], scorer: Sum, takes_nan: bool, missing: str
+) -> tuple[tuple[Transform, ...], Forest | Scorer | Total, float]:
+    """A sum with all trees in one forest; a sum of one term is that term."""
+    behind = next((i for i, s in enumerate(reversed(steps)) if not isinstance(s, RowMap)), None)
+    n_front = 0 if behind is None else len(steps) - behind
+    whole: Scorer = scorer
+    for step in reversed(steps[n_front:]):
+        whole = Mapped(step, whole)  # type: ignore[arg-type]
+    merged = Sum((whole,), np.ones(1)).merged
+    trees: list[Node] = []
+    lines: list[Linear] = []
+    terms: list[Term] = []
+    constant = 0.0
+    for factor, term in zip(merged.factors.tolist(), merged.terms, strict=True):
+        maps: list[Transform] = []
+        while isinstance(term, Mapped):
+            maps.append(term.map)
+            term = term.score
+        left, body, extra = _plain(tuple(maps), term, takes_nan, missing)
+        constant += factor * extra
+        if isinstance(body, Forest) and not left and factor == 1.0:
+            trees += body.trees
+        elif isinstance(body, Linear) and not left:
+            lines.append(Linear(factor * body.coef, factor * body.intercept))
+        else:
+            assert not isinstance(body, Total)
+            terms.append(Term(factor, left, body))
+    if lines:
+        coef = np.sum([line.coef for line in lines], axis=0)
+        line = Linear(coef, float(sum(line.intercept for line in lines)))
+        terms.insert(0, Term(1.0, (), line))
+    if trees:
+        terms.insert(0, Term(1.0, (), Forest(tuple(trees))))
+    if len(terms) == 1 and terms[0].factor == 1.0:
+        return steps[:n_front] + terms[0].steps, terms[0].body, constant
+    return steps[:n_front], Total(tuple(terms)), constant
+
+
+_STEP_KINDS: dict[type, str] = {QueryScale: "query", Rounded: "rounded"}
+_BODY_KINDS: dict[type, str] = {
+    Forest: "trees", Linear: "linear", Network: "network", Slopes: "slopes",
+    Deviations: "deviations", KernelExpansion: "kernel", Votes: "votes", Prototypes: "prototypes",
+}  # fmt: skip
+
+
+def _kinds(term: Term, n_features: int) -> set[str]:
+    """The kinds of a term; scalers before linear functions and networks become part of them."""
+    kind = _BODY_KINDS.get(type(term.body), "unknown")
+    if kind in ("linear", "network") and folded(term.steps, n_features) is not None:
+        return {kind}
+    return {kind, *(_STEP_KINDS.get(type(step), "mapped") for step in term.steps)}
 
 
 def _simplified(body: Scorer, takes_nan: bool) -> tuple[Forest | Scorer, float]:

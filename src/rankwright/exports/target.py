@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from rankwright._typing import FloatArray
 from rankwright.exceptions import Message, Setting
-from rankwright.exports.form import Form
+from rankwright.exports.form import Form, form_of
+from rankwright.rankers.deployment import HOLDS
+from rankwright.scoring.sums import Sum
 from rankwright.scoring.transforms import QueryScale
 
 Files = dict[str, bytes]  # by suffix; "" is the model itself
@@ -52,9 +55,17 @@ class Target(ABC):
     options: ClassVar[frozenset[str]] = frozenset()  # the options of export that it takes
     tiny: ClassVar[float] = 0.0  # features up to this size are 0 to the reader
 
-    @abstractmethod
+    holds: ClassVar[str]  # what it holds, in words
+
     def support(self, form: Form) -> Support:
-        """Whether the format holds a model."""
+        """Whether the format holds a model, by the table of ``rankers.deployment``."""
+        if form.kinds <= HOLDS[self.name]:
+            return self.limits(form)
+        return Support("no", f"{self.holds}, and {describe(form, HOLDS[self.name])}")
+
+    def limits(self, form: Form) -> Support:
+        """How well the format holds a model of these kinds."""
+        return EXACT
 
     @abstractmethod
     def write(self, form: Form, options: Options) -> Files:
@@ -65,21 +76,34 @@ class Target(ABC):
         """The scores of rows as a reader of the files gives them."""
 
 
-def needs_forest(form: Form, what: str, kinds: str = "linear models and trees") -> Support:
-    """Whether a format holds a model as trees; ``kinds``: all that it holds."""
-    if form.forest is not None:
-        return EXACT
-    return Support("no", f"{what} holds {kinds} only, and {describe(form)}")
-
-
-def describe(form: Form) -> str:
-    """What of a model a simple format cannot hold, in words."""
+def describe(form: Form, held: frozenset[str]) -> str:
+    """What of a model a format that holds some kinds cannot hold, in words."""
     if any(isinstance(step, QueryScale) for step in form.steps):
         return "this model scales features within a query, which needs the whole list"
+    scorer = form.reference.scorer
+    if isinstance(scorer, Sum):
+        return _describe_members(form, scorer, held)
     body = getattr(form.body, "kind", "trees")
     steps = sorted({step.kind for step in form.steps})
     front = f" after {', '.join(steps)}" if steps else ""
     return f"this model is a scorer of kind {body!r}{front}"
+
+
+def _describe_members(form: Form, scorer: Sum, held: frozenset[str]) -> str:
+    """The members that a format cannot hold, or those that it cannot add up."""
+    names = form.members or tuple(f"term {i}" for i in range(1, len(scorer.terms) + 1))
+    whole = replace(form.reference, transforms=())
+    kinds = {
+        name: form_of(replace(whole, scorer=Sum((term,), np.ones(1))), None, form.missing).kinds
+        for name, term, factor in zip(names, scorer.terms, scorer.factors, strict=True)
+        if factor
+    }
+    lacking = [name for name in kinds if not kinds[name] <= held] or list(kinds)
+    listed = ", ".join(f"{name!r} ({', '.join(sorted(kinds[name]))})" for name in lacking[:5])
+    more = f" and {len(lacking) - 5} more" if len(lacking) > 5 else ""
+    if len(lacking) < len(kinds) or not set().union(*kinds.values()) <= held:
+        return f"it cannot hold the members {listed}{more} of this ensemble"
+    return f"it cannot add up different kinds: this ensemble has the members {listed}{more}"
 
 
 def refuses_missing(form: Form, engine: str) -> Support | None:

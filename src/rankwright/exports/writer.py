@@ -23,6 +23,7 @@ from rankwright.exports.targets.solr import Solr
 from rankwright.exports.targets.sql import DIALECTS, Sql
 from rankwright.exports.targets.vespa import Vespa
 from rankwright.exports.targets.xgboost import XGBoost
+from rankwright.scoring.sums import Sum
 
 _ALL = (Elasticsearch, OpenSearch, Solr, Vespa, Onnx, XGBoost, LightGBM, RankLib, Sql)
 TARGETS: dict[str, Target] = {kind.name: kind() for kind in _ALL}
@@ -164,6 +165,9 @@ def _check_support(form: Form, target: Target, support: Support, allow_order_onl
     if support.level == "order only":
         keep = Setting("allow_order_only", True)
         fix = Message("To keep the order only, set ", keep, ". ", fix)
+    elif isinstance(form.reference.scorer, Sum):
+        trained = f"AutoRanker(deploy_to={target.name!r}) trains only what it holds."
+        fix = Message(fix, " ", trained.replace("'", '"'))
     reason = support.reason
     raise ParameterError(f"export: {form.kind} to {target.name}: ", reason, ".", fix=fix)
 

@@ -38,6 +38,8 @@ from rankwright.rankers.schema import Constraint, Holds, Learned, check_paramete
 from rankwright.scoring.base import Scorer, Transform
 from rankwright.scoring.transforms import QueryScale
 
+_LINEAR = ("linear", "precomputed")  # kernels whose rankers score with one weight per column
+
 
 class Ranker(BaseEstimator):  # type: ignore[misc]
     """Base class of all rankers.
@@ -66,6 +68,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     _order_matters: ClassVar[bool] = False  # whether it learns from the sequence of rows
     _chunks_exact: ClassVar[bool] = True  # whether partial_fit in chunks gives the bits of fit
     _streams_as_fit: ClassVar[bool] = True  # whether it gives the model of fit at all
+
+    _scores_as: ClassVar[str] = "unknown"  # the kind of its scorer, of those in deployment
 
     kernel: Any = None  # a parameter of rankers with kernels
     normalize: str | None = None  # "query" where a ranker offers it as a parameter
@@ -210,6 +214,13 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     def _unchanged(self) -> AbstractContextManager[Any]:
         """A block in which no other thread changes this object by ``partial_fit``."""
         return state_lock(self) if hasattr(self, "partial_fit") else nullcontext()
+
+    def _score_kinds(self) -> frozenset[str]:
+        """The kinds, of those in ``deployment``, that an export target must hold."""
+        scaled = {"query"} if self.normalize is not None else set()
+        if self.kernel is None or (isinstance(self.kernel, str) and self.kernel in _LINEAR):
+            return frozenset({self._scores_as, *scaled})
+        return frozenset({"kernel" if isinstance(self.kernel, str) else "unknown", *scaled})
 
     def _transforms(self) -> tuple[Transform, ...]:
         """The transforms of rows before the scorer, which model files contain too."""

@@ -21,6 +21,7 @@ from rankwright.exceptions import ParameterError
 from rankwright.feedback.base import Grades
 from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
+from rankwright.rankers.deployment import kinds_of
 from rankwright.rankers.preprocessing import (
     QueryNormalizer,
     flat_steps,
@@ -303,6 +304,12 @@ class RankEnsemble(Ranker):
                     "ensemble instead: RankPipeline([('scale', QueryNormalizer()), ('rank', "
                     "RankEnsemble(...))])."
                 )
+
+    def _score_kinds(self) -> frozenset[str]:
+        fitted = self._fitted_members() or self._named()
+        kinds = frozenset[str]().union(*(kinds_of(member) for _, member in fitted))
+        merged = kinds in ({"trees"}, {"linear"}) or len(fitted) == 1
+        return kinds if merged else kinds | {"sum"}
 
     def _each_step(self) -> Iterator[Any]:
         if _are_members(self.members):

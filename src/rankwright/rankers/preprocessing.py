@@ -325,6 +325,11 @@ _SCALERS: dict[type, Callable[[Any], Transform | None]] = {
 }
 
 
+def is_scaler(step: Any) -> bool:
+    """Whether a step shifts, scales and at most clips each column."""
+    return type(step) in _SCALERS or isinstance(step, OnlineScaler)
+
+
 def is_known(step: Any) -> bool:
     """Whether :func:`transform_of` says what a step does to rows."""
     return hasattr(step, "_transform") or type(step) in _SCALERS

@@ -99,7 +99,7 @@ def _parts(
 
 
 def _simple(factor: float, scorer: Scorer, maps: tuple[RowMap, ...]) -> Weighted:
-    """The plainest equal scorer; scalers are folded into the weights of linear functions."""
+    """The plainest equal scorer; scalers and the factor become part of its weights if possible."""
     if isinstance(scorer, Network) and len(scorer.layers) == 2:
         scorer = Linear(scorer.weights)
     if isinstance(scorer, KernelExpansion) and scorer.kernel.name == "linear":
@@ -116,6 +116,8 @@ def _simple(factor: float, scorer: Scorer, maps: tuple[RowMap, ...]) -> Weighted
         if behind is not None:
             (table, offset), maps = behind, ()
             scorer = _network([(table, bias + offset), *others])
+    if factor != 1.0 and scorer.kind in _MERGES:
+        factor, scorer = 1.0, _MERGES[scorer.kind]([(factor, scorer)])
     for step in reversed(maps):
         scorer = Mapped(step, scorer)
     return factor, scorer
@@ -148,11 +150,7 @@ def _group(scorer: Scorer) -> Any:
 def _joined(group: list[Weighted]) -> Weighted:
     """A group as one scorer with its factor."""
     merge = _MERGES.get(group[0][1].kind)
-    if merge is None or (len(group) == 1 and group[0][0] == 1.0):
-        return group[0]
-    if group[0][1].kind == Network.kind and len(group) == 1:
-        return group[0]
-    return 1.0, merge(group)
+    return group[0] if len(group) == 1 or merge is None else (1.0, merge(group))
 
 
 def _linear(group: list[tuple[float, Linear]]) -> Linear:
@@ -243,12 +241,17 @@ def _expansions(group: list[tuple[float, KernelExpansion]]) -> KernelExpansion:
 
 
 def _networks(group: list[tuple[float, Network]]) -> Network:
-    """Networks of one hidden layer side by side, the factors in the last weights."""
+    """Networks of one hidden layer side by side, the factors in the last weights.
+
+    A group of one may have any number of layers.
+    """
     layers = [unpack_layers(net.layers.tolist(), net.weights) for _, net in group]
-    hidden = [first for first, _ in layers]
-    last = [factor * table for (factor, _), (_, (table, _)) in zip(group, layers, strict=True)]
-    first = tuple(np.concatenate(parts, axis=-1) for parts in zip(*hidden, strict=True))
-    return _network([(first[0], first[1]), (np.concatenate(last), np.zeros(0))])
+    last = [factor * net[-1][0] for (factor, _), net in zip(group, layers, strict=True)]
+    output = np.concatenate(last), np.zeros(0)
+    if len(group) == 1:
+        return _network([*layers[0][:-1], output])
+    tables, offsets = zip(*(net[0] for net in layers), strict=True)
+    return _network([(np.concatenate(tables, axis=1), np.concatenate(offsets)), output])
 
 
 _MERGES: dict[str, Callable[[Any], Scorer]] = {

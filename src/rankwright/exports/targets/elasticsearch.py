@@ -10,16 +10,7 @@ import numpy as np
 from rankwright._typing import FloatArray
 from rankwright.exports.forest import Forest, Leaf, Node, float32_test, number32, without_categories
 from rankwright.exports.form import Form
-from rankwright.exports.target import (
-    EXACT,
-    Files,
-    Options,
-    Reading,
-    Support,
-    Target,
-    json_of,
-    needs_forest,
-)
+from rankwright.exports.target import Files, Options, Reading, Target, json_of
 from rankwright.exports.targets.ranklib import ranklib_text
 from rankwright.scoring.linear import Linear
 
@@ -42,8 +33,7 @@ class Elasticsearch(Target):
     dtype: ClassVar[type] = np.float32
     options: ClassVar[frozenset[str]] = frozenset({"constant", "feature_set"})
 
-    def support(self, form: Form) -> Support:
-        return EXACT if form.linear is not None else needs_forest(form, "the plugin")
+    holds: ClassVar[str] = "the plugin holds linear models and trees only"
 
     def write(self, form: Form, options: Options) -> Files:
         upload = _upload(form, options)

@@ -10,7 +10,7 @@ from rankwright._typing import FloatArray
 from rankwright.exceptions import Message, ParameterError, Setting
 from rankwright.exports.forest import MAX_CATEGORY, Forest, Leaf, Node, Split
 from rankwright.exports.form import Form
-from rankwright.exports.target import Files, Options, Reading, Support, Target, needs_forest
+from rankwright.exports.target import Files, Options, Reading, Target
 
 CATEGORICAL, DEFAULT_LEFT, MISSING_NAN = 1, 2, 8
 
@@ -21,8 +21,7 @@ class LightGBM(Target):
     name: ClassVar[str] = "lightgbm"
     tiny: ClassVar[float] = float(np.float32(1e-35))
 
-    def support(self, form: Form) -> Support:
-        return needs_forest(form, "LightGBM's file", "trees")
+    holds: ClassVar[str] = "LightGBM's file holds trees only"
 
     def write(self, form: Form, options: Options) -> Files:
         forest = form.forest

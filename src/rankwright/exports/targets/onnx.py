@@ -8,8 +8,8 @@ import numpy as np
 
 from rankwright._typing import FloatArray
 from rankwright.exports.forest import Forest, Leaf, Node, Split
-from rankwright.exports.form import Form
-from rankwright.exports.target import EXACT, Files, Options, Reading, Support, Target
+from rankwright.exports.form import Form, Total
+from rankwright.exports.target import Files, Options, Reading, Target
 from rankwright.persist.foreign import Rounded
 from rankwright.scoring.kernel import Kernel, KernelExpansion, KernelValues
 from rankwright.scoring.linear import Deviations, Linear, Slopes, WithDeviations
@@ -29,10 +29,7 @@ class Onnx(Target):
 
     name: ClassVar[str] = "onnx"
 
-    def support(self, form: Form) -> Support:
-        if isinstance(form.body, tuple(_Graph.BODIES)):
-            return EXACT
-        return Support("no", "its scorer is a graph of another program")
+    holds: ClassVar[str] = "ONNX does not hold the graph of another program"
 
     def write(self, form: Form, options: Options) -> Files:
         try:
@@ -92,6 +89,7 @@ class _Graph:
     BODIES: ClassVar = {
         Forest: "forest", Linear: "linear", Slopes: "slopes", Deviations: "deviations",
         Network: "network", KernelExpansion: "expansion", Votes: "votes", Prototypes: "prototypes",
+        Total: "summed",
     }  # fmt: skip
 
     def __init__(self) -> None:
@@ -236,6 +234,16 @@ class _Graph:
 
     def body(self, body: Any, x: str) -> str:
         return getattr(self, self.BODIES[type(body)])(body, x)  # type: ignore[no-any-return]
+
+    def summed(self, body: Total, x: str) -> str:
+        scores = []
+        for factor, steps, part in body.terms:
+            rows = x
+            for step in steps:
+                rows = self.step(step, rows)
+            score = self.body(part, rows)
+            scores.append(score if factor == 1.0 else self.binary("Mul", score, factor))
+        return self.add("Sum", scores)
 
     def linear(self, body: Linear, x: str) -> str:
         return self.binary("Add", self.binary("MatMul", x, body.coef), body.intercept)

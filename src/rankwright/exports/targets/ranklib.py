@@ -25,7 +25,6 @@ from rankwright.exports.target import (
     Reading,
     Support,
     Target,
-    needs_forest,
     refuses_missing,
 )
 from rankwright.scoring.linear import Linear
@@ -39,11 +38,11 @@ class RankLib(Target):
     name: ClassVar[str] = "ranklib"
     dtype: ClassVar[type] = np.float32
 
-    def support(self, form: Form) -> Support:
-        if form.linear is not None:
-            return EXACT
-        trees = needs_forest(form, "RankLib")
-        return trees if trees.level == "no" else refuses_missing(form, "RankLib") or EXACT
+    holds: ClassVar[str] = "RankLib holds linear models and trees only"
+
+    def limits(self, form: Form) -> Support:
+        missing = None if form.linear is not None else refuses_missing(form, "RankLib")
+        return missing or EXACT
 
     def write(self, form: Form, options: Options) -> Files:
         return {"": ranklib_text(form.forest or form.linear, 0.0).encode()}

@@ -25,7 +25,6 @@ from rankwright.exports.target import (
     Reading,
     Support,
     Target,
-    describe,
     json_of,
 )
 from rankwright.exports.targets.elasticsearch import normal_parts
@@ -41,14 +40,14 @@ class Solr(Target):
     dtype: ClassVar[type] = np.float32
     options: ClassVar[frozenset[str]] = frozenset({"feature_set"})
 
-    def support(self, form: Form) -> Support:
-        if form.linear is not None:
-            body: Any = form.body
-            lost = f"Solr's LinearModel has no intercept, and this model's is {body.intercept:g}"
-            return Support("order only", lost) if body.intercept else EXACT
-        if form.forest is not None or form.layers is not None:
+    holds: ClassVar[str] = "Solr holds linear models, trees and networks"
+
+    def limits(self, form: Form) -> Support:
+        body: Any = form.body
+        if form.linear is None or not body.intercept:
             return EXACT
-        return Support("no", f"Solr holds linear models, trees and networks; {describe(form)}")
+        lost = f"Solr's LinearModel has no intercept, and this model's is {body.intercept:g}"
+        return Support("order only", lost)
 
     def write(self, form: Form, options: Options) -> Files:
         kind, params = self._params(form)

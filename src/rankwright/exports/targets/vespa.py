@@ -11,12 +11,11 @@ from rankwright._typing import FloatArray
 from rankwright.exports.expressions import (
     Language,
     Text,
-    expression_support,
     grade_text,
     score_text,
 )
 from rankwright.exports.form import Form
-from rankwright.exports.target import Files, Options, Reading, Support, Target
+from rankwright.exports.target import Files, Options, Reading, Target
 
 FUNCTIONS = {"tanh": np.tanh, "exp": np.exp, "pow": np.power, "abs": np.abs, "isNan": np.isnan}
 COMPARISONS = {
@@ -30,8 +29,7 @@ class Vespa(Target):
 
     name: ClassVar[str] = "vespa"
 
-    def support(self, form: Form) -> Support:
-        return expression_support(form)
+    holds: ClassVar[str] = "it is one expression of one row"
 
     def write(self, form: Form, options: Options) -> Files:
         language = RankingExpression()

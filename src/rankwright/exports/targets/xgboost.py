@@ -15,16 +15,7 @@ from rankwright.exports.forest import (
     without_categories,
 )
 from rankwright.exports.form import Form
-from rankwright.exports.target import (
-    EXACT,
-    Files,
-    Options,
-    Reading,
-    Support,
-    Target,
-    json_of,
-    needs_forest,
-)
+from rankwright.exports.target import Files, Options, Reading, Target, json_of
 
 ROOT_PARENT = 2147483647
 OBJECTIVE = {
@@ -47,10 +38,7 @@ class XGBoost(Target):
     name: ClassVar[str] = "xgboost"
     dtype: ClassVar[type] = np.float32
 
-    def support(self, form: Form) -> Support:
-        if form.linear is not None:
-            return EXACT
-        return needs_forest(form, "XGBoost's file")
+    holds: ClassVar[str] = "XGBoost's file holds linear models and trees only"
 
     def write(self, form: Form, options: Options) -> Files:
         booster, base = _linear(form) if form.forest is None else (_trees(form), 0.0)

@@ -321,6 +321,7 @@ def _nodes(trees: list[Tree]) -> dict[str, Any]:
 class ThresholdRanker(Ranker):
     """A sum of thresholds on single features, the learned attributes ``THRESHOLDS``."""
 
+    _scores_as: ClassVar = "trees"
     _multiplies: ClassVar = False
     _iterative: ClassVar = True
     _abstains: ClassVar = True

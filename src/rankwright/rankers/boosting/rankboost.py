@@ -208,6 +208,11 @@ class RankBoost(BoostedRanker):
         self.callbacks = callbacks
         self.verbose = verbose
 
+    def _score_kinds(self) -> frozenset[str]:
+        if isinstance(self.estimator, str):
+            return frozenset({"linear" if self.estimator == "value" else "trees"})
+        return frozenset({"trees" if isinstance(self.estimator, TreeRanking) else "unknown"})
+
     def _fit(self, X: Any, feedback: Feedback, validation: Validation | None = None) -> None:
         self._check_together()
         trained = boost(self, X, feedback, validation, self._start(X.shape[0], validation))

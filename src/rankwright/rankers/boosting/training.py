@@ -300,6 +300,7 @@ def progress_bar(title: str, n_steps: int, verbose: int) -> Iterator[Callable[[i
 class BoostedRanker(Explained):
     """A ranker whose scores are a sum over rounds; training may start from given scores."""
 
+    _scores_as: ClassVar = "trees"
     _multiplies: ClassVar = False
 
     _initial: tuple[Any, Any] = None, None  # init_score and eval_init_score, during fit

@@ -163,6 +163,7 @@ class RankNet(Ranker):
     [1, 2]
     """
 
+    _scores_as: ClassVar = "network"
     _constraints: ClassVar = {
         "hidden_layer_sizes": schema.Constraint(
             "a sequence of integers >= 1",
@@ -261,6 +262,10 @@ class RankNet(Ranker):
             table[slice(None) if number else used] = old[number][0]
             offset[:] = old[number][1]
         self.layers_, self.weights_ = np.array(layers), wide
+
+    def _score_kinds(self) -> frozenset[str]:
+        hidden = len(self.hidden_layer_sizes)
+        return super()._score_kinds() if hidden else frozenset({"linear"})
 
     def _scorer(self) -> Scorer:
         return Network(self.layers_, self.weights_)

@@ -78,6 +78,7 @@ class RankSVM(Ranker):
     """
 
     _wants_scaled_features: ClassVar = True  # one C suits all weights only on one scale
+    _scores_as: ClassVar = "linear"
     _constraints: ClassVar = {
         "C": schema.positive(),
         **kernels.KERNEL_CONSTRAINTS,

@@ -61,6 +61,7 @@ class Regression(Ranker):
     array([3, 2, 1, 2, 1])
     """
 
+    _scores_as: ClassVar = "linear"
     _constraints: ClassVar = {
         "alpha": schema.number(0.0),
         "center": schema.boolean(),

@@ -74,6 +74,7 @@ class NearestNeighbor(Ranker):
     array([3., 4.])
     """
 
+    _scores_as: ClassVar = "linear"
     _constraints: ClassVar = {
         "shrinkage": schema.number(0.0),
         "feature_mean": NUMBERS,

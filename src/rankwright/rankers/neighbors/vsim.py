@@ -139,6 +139,7 @@ class VSIM(Ranker):
     array([2, 1, 4, 3])
     """
 
+    _scores_as: ClassVar = "linear"
     _constraints: ClassVar = {
         **_CONSTRAINTS,
         "unseen": schema.one_of("skip", "zero"),
@@ -188,6 +189,10 @@ class VSIM(Ranker):
         self.coef_ = cosine / (float(np.abs(cosine).sum()) or 1.0)
         mass = float(weight.sum())
         self.intercept_ = float(feedback.y @ weight) / mass if mass > 0 else 0.0
+
+    def _score_kinds(self) -> frozenset[str]:
+        rated = self.over == "rated" and self.unseen != "zero"
+        return frozenset({"deviations" if rated else "linear"})
 
     def _scorer(self) -> Scorer:
         rated, abstains = self.over == "rated", self.absent == "abstain"

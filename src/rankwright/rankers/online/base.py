@@ -168,6 +168,7 @@ class OnlineRanker(Ranker):
 
     __metadata_request__partial_fit: ClassVar = {"qid": True}
 
+    _scores_as: ClassVar = "linear"
     _order_matters: ClassVar = True
     _iterative: ClassVar = True
 
@@ -418,6 +419,8 @@ class OnlineRanker(Ranker):
 
 class VotingRanker(OnlineRanker):
     """An online ranker whose scorer is Votes, perhaps of mapped rows."""
+
+    _scores_as: ClassVar = "votes"
 
     @exclusive
     def predict_proba(self, X: Any) -> FloatArray:

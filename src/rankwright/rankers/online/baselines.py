@@ -116,6 +116,7 @@ class MulticlassPerceptron(OnlineRanker):
     array([1., 2., 3., 3.])
     """
 
+    _scores_as: ClassVar = "prototypes"
     _constraints: ClassVar = PASS_CONSTRAINTS
     _learned: ClassVar = {**STREAM, "coef_": floats("n_grades", "n_features")}
 

@@ -70,6 +70,7 @@ class BayesPoint(Ranker):
     True
     """
 
+    _scores_as: ClassVar = "linear"
     _constraints: ClassVar = {
         "estimator": schema.optional(schema.instance_of("an online ranker", ThresholdRanker)),
         "n_estimators": schema.at_least(1),
@@ -180,6 +181,9 @@ class BayesPoint(Ranker):
         support: Any = (self.support_vectors_, self.support_, self.dual_coef_)
         expansion = gram.expansion(support[0], support[1], support[2], n_features)
         return Ordinal(expansion, self.thresholds_, self.classes_)
+
+    def _score_kinds(self) -> frozenset[str]:
+        return self._base()._score_kinds()
 
     def _is_pairwise(self) -> bool:
         return isinstance(self.estimator, ThresholdRanker) and self.estimator._is_pairwise()

@@ -148,6 +148,9 @@ class BayesianPRank(ThresholdRanker):
         self.random_state = random_state
         self.early_stopping = early_stopping
 
+    def _score_kinds(self) -> frozenset[str]:
+        return frozenset({"linear", "mapped"}) if self.degree > 1 else super()._score_kinds()
+
     def _map(self, n_features: int) -> Polynomial | None:
         return Polynomial(n_features, int(self.degree)) if self.degree > 1 else None
 

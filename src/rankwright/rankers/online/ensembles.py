@@ -104,6 +104,11 @@ class Ensemble(SupportRanker):
     def _is_pairwise(self) -> bool:
         return isinstance(self.estimator, ThresholdRanker) and self.estimator._is_pairwise()
 
+    def _score_kinds(self) -> frozenset[str]:
+        own = super()._score_kinds()
+        inner = own if self.estimator is None else self.estimator._score_kinds()
+        return own | (inner - {"linear"})
+
     def _map(self, n_features: int) -> Monomials | None:
         return None if self.estimator is None else self.estimator._map(n_features)
 
