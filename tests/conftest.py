@@ -99,3 +99,17 @@ def two_blas_threads() -> Iterator[None]:
         if n_threads == 2:
             assert {library.get_num_threads() for library in libraries} == {2}
             yield
+
+
+@pytest.fixture
+def model_bytes(tmp_path_factory: Any) -> Any:
+    """A function that gives the bytes of the file of a model."""
+    import rankwright as rw
+
+    path = tmp_path_factory.mktemp("model") / "model.rw"
+
+    def read(model: Any) -> bytes:
+        rw.save(model, path)
+        return bytes(path.read_bytes())
+
+    return read

@@ -77,7 +77,7 @@ def test_group_sizes_are_found_beside_the_data(shell, tmp_path):
     told = shell("train", "rank.train", "--ranker", "Regression")
     assert "no line has a qid, so all items are taken as one list" in told.stderr
     assert "on all 30 rows" in told.stderr
-    assert "held-out rows of a single list" in told.stdout
+    assert "the rows of a single list" in told.stdout
     (tmp_path / "rank.train.query").write_text("10\n" * 3)
     told = shell("info", "rank.train", "--json")
     assert "each query is read from rank.train.query" in told.stderr

@@ -48,15 +48,3 @@ def judged() -> rw.Items:
     gain = X[:, 0] + X[:, 1] * X[:, 2] + rng.normal(size=600)
     X[rng.random(X.shape) < 0.1] = np.nan
     return rw.Items(X, y=np.clip(np.round(gain + 1), 0, 4), qid=qid)
-
-
-@pytest.fixture
-def model_bytes(tmp_path_factory: Any) -> Any:
-    """A function that gives the bytes of the file of a model."""
-    path = tmp_path_factory.mktemp("model") / "model.rw"
-
-    def read(model: Any) -> bytes:
-        rw.save(model, path)
-        return bytes(path.read_bytes())
-
-    return read

@@ -221,6 +221,6 @@ def test_a_part_of_the_demo_has_a_table_and_sections() -> None:
 def test_the_page_of_a_training_on_named_features_warns_of_nothing() -> None:
     data = make_queries(10, n_features=2, random_state=0).items
     named = dataclasses.replace(data, feature_names=("bm25", "clicks"))
-    model = rw.AutoRanker([("ordinal", rw.PRank())], random_state=0).fit_items(named)
+    model = rw.AutoRanker([("ordinal", rw.PRank())], combine=False).fit_items(named)
     sections = training_page(model, named).sections
     assert "Thresholds" in [section.title for section in sections]

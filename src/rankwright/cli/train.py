@@ -51,6 +51,44 @@ class EngineOptions:
         return " ".join(f"{name} {value}" for name, value in given.items() if value is not None)
 
 
+@Parameter(name="*", group=Group("How to choose", sort_key=11))
+@dataclass(frozen=True)
+class ChoiceOptions:
+    """How to choose and combine rankers.
+
+    Args:
+        quality: The effort, from 1 (one default, no evaluation) to 5; by default 3, and 2 with
+            --ranker.
+        time_limit: Seconds after which no further ranker is tried.
+        single: Keep the best ranker instead of combining all.
+        prefer: With --single: the best one, or the simplest within one standard error of it.
+        deploy_to: Try only what this target of `rankwright export` can hold: elasticsearch, onnx.
+        max_score_ms: The most milliseconds that scoring 100 items may take on this machine.
+    """
+
+    quality: Annotated[int, Parameter(validator=validators.Number(gte=1, lte=5))] | None = None
+    time_limit: Annotated[float, Parameter(validator=validators.Number(gt=0))] | None = None
+    single: Annotated[bool, Parameter(negative="")] = False
+    prefer: Literal["best", "simple"] = "best"
+    deploy_to: str | None = None
+    max_score_ms: Annotated[float, Parameter(validator=validators.Number(gt=0))] | None = None
+
+    def parameters(self, named: bool) -> dict[str, Any]:
+        """The parameters of AutoRanker; a ranker that was named is kept as it is."""
+        if self.prefer != "best" and not (self.single or named):
+            raise ParameterError("--prefer simple chooses one ranker: add --single.")
+        if named and self.single:
+            raise ParameterError("--single chooses among rankers, and --ranker names one.")
+        return {
+            "quality": self.quality or (2 if named else 3),
+            "time_limit": self.time_limit,
+            "combine": not (self.single or named),
+            "prefer": self.prefer,
+            "deploy_to": self.deploy_to,
+            "max_score_ms": self.max_score_ms,
+        }
+
+
 def train(
     data: sh.Data | None = None,
     /,
@@ -66,20 +104,23 @@ def train(
     report: sh.Report = None,
     json: sh.Json = False,
     table: sh.GradedOptions = sh.GradedOptions(),  # noqa: B008
+    choice: ChoiceOptions = ChoiceOptions(),
     clicks: ClickOptions = ClickOptions(),
     engine: EngineOptions = EngineOptions(),
 ) -> None:
     """Train a model on graded items, on the clicks of a log, or on pairs.
 
-    By default, several rankers are trained on four fifths of the queries and
-    evaluated on the rest, with fewer than 500 queries by cross-validation over
-    five folds. The best one is then trained on all queries. Which rankers are
-    tried depends on the size of the data.
+    By default, several rankers are trained on folds of the queries and evaluated
+    on the queries that they have not seen. The model is an ensemble of them, with
+    weights learned on these queries. Which rankers are tried depends on --quality
+    and the size of the data.
 
     rankwright train train.csv --y judgment --qid search -o shop.rw
     rankwright train train.txt --valid valid.txt --ranker RankSVM --set C=0.1
     rankwright train train.txt --ranker LambdaMART --set max_leaf_nodes=31 --set learning_rate=.05
     rankwright train train.txt --checkpoint work --report page.html
+    rankwright train train.txt --quality 4 --time-limit 600 --deploy-to elasticsearch
+    rankwright train train.txt --single
     rankwright train --log feedback.db
     rankwright train log.csv --clicks --features f.csv --judgments qrels.txt --weight 0.1
     rankwright train pairs.csv --features features.csv
@@ -88,9 +129,9 @@ def train(
 
     Args:
         log: Instead of DATA: the store of `rankwright serve`, with graded or clicked items.
-        valid: Graded items to evaluate on, instead of a fifth of the queries.
-        ranker: The name of a ranker, such as RankBoost, RankSVM, PRank; auto tries several.
-        measures: NDCG@10, AP, P@5, ..., separated by commas. The first one selects the model.
+        valid: Graded items to stop and evaluate by, instead of the queries held out of each fold.
+        ranker: The name of a ranker, such as RankBoost, RankSVM, PRank; auto combines several.
+        measures: NDCG@10, AP, P@5, ..., separated by commas. The first one decides.
         checkpoint: A folder of fitted models to resume from; removed when the model is written.
     """
     start = time.perf_counter()
@@ -102,12 +143,16 @@ def train(
     kind = "files" if str(engine) else "items" if log else _detect_kind(source, table, clicks)
     if kind != "items":
         why = sh.UNREAD.format(engine) if str(engine) else "is for graded items. Leave it out."
-        unused = {"--log": log, "--measures": measures, "--checkpoint": checkpoint}
+        unused: dict[str, Any] = {"--log": log, "--measures": measures, "--checkpoint": checkpoint}
         unused |= {"--valid": None if kind == "files" else valid, "--report": report}
+        unused |= {"--quality": choice.quality, "--time-limit": choice.time_limit}
+        unused |= {"--single": choice.single or None, "--deploy-to": choice.deploy_to}
+        unused |= {"--max-score-ms": choice.max_score_ms}
         sh.refuse(why, unused)
     if kind == "items":
         items = _read_items(source, valid, table, chosen, is_log=log is not None)
         how: dict[str, Any] = {"measure": measures or "auto", "random_state": random_state}
+        how |= choice.parameters(named=chosen is not None)
         if checkpoint is not None:
             how["checkpoint"] = rw.persist.Checkpoint(checkpoint)
         candidates = "default" if chosen is None else [(type(chosen).__name__, chosen)]

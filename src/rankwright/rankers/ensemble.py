@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 from sklearn.utils import get_tags
 
 from rankwright._typing import FloatArray
@@ -33,6 +34,7 @@ from rankwright.scoring.base import Matrix, Scorer
 from rankwright.scoring.sums import Sum
 from rankwright.scoring.transforms import Mapped
 
+SCALERS = (StandardScaler, MinMaxScaler, MaxAbsScaler, QueryNormalizer)
 STILL = 1e-12  # of the size of scores: a smaller deviation is rounding
 
 Members = list[tuple[str, Any]]
@@ -70,6 +72,9 @@ class RankEnsemble(Ranker):
         The weights, divided by their sum.
     scale_ : (n_members,) array
         The standard deviation of each member's scores within queries; 1 if they are all equal.
+    tried_ : RankEnsemble or None
+        Of an ensemble that :class:`AutoRanker` made: all candidates that it tried, not fitted.
+        ``AutoRanker(model.tried_.members)`` repeats the training.
     n_features_in_ : int
     feature_names_in_ : (n_features,) array of str, if X has column names
 
@@ -115,11 +120,13 @@ class RankEnsemble(Ranker):
         "members_": Holds((Ranker, Pipeline), several=True),
         "weights_": floats("n_members", low=0.0, high=1.0),
         "scale_": floats("n_members", low=0.0),
+        "tried_": Holds((Ranker,), optional=True),
     }
 
     members_: list[Any]
     weights_: FloatArray
     scale_: FloatArray
+    tried_: RankEnsemble | None
 
     def __init__(self, members: Any = None, weights: Any = None) -> None:
         self.members = members
@@ -182,6 +189,7 @@ class RankEnsemble(Ranker):
         weights = np.array(weights, np.float64)
         self.members_, self.scale_ = members, np.array(scale, np.float64)
         self.weights_ = weights / weights.sum()
+        self.tried_ = None
         self._build()
 
     def _adopt(self, members: Members, scale: ArrayLike | None = None) -> None:
@@ -297,7 +305,7 @@ class RankEnsemble(Ranker):
                 "Give one for each member."
             )
         for name, member in members:
-            if _needs_queries(member):
+            if needs_queries(member):
                 raise ParameterError(
                     f"RankEnsemble: the member {name!r} ({_kind(member)}) scales features within a "
                     "query, so that its score depends on other rows. Scale the rows before the "
@@ -323,7 +331,7 @@ class RankEnsemble(Ranker):
     @property
     def _abstains(self) -> bool:  # type: ignore[override]
         """NaN is accepted if every member accepts it."""
-        return all(get_tags(step).input_tags.allow_nan for step in self._each_step())
+        return _are_members(self.members) and all(allows_nan(one) for _, one in self._named())
 
     @property
     def _multiplies(self) -> bool:  # type: ignore[override]
@@ -422,10 +430,18 @@ def _is_fitted(member: Any) -> bool:
     return hasattr(model, "n_features_in_")
 
 
-def _needs_queries(member: Any) -> bool:
+def allows_nan(member: Any) -> bool:
+    """Whether it takes NaN: its ranker does, or a step that is no scaler may fill them."""
+    *steps, ranker = _steps(member)
+    fills = any(not isinstance(step, SCALERS) for step in steps)
+    return fills or bool(get_tags(ranker).input_tags.allow_nan)
+
+
+def needs_queries(member: Any) -> bool:
+    """Whether the score of a row depends on other rows of its query."""
     *steps, ranker = _steps(member)
     if isinstance(ranker, RankEnsemble):
-        return any(_needs_queries(inner) for _, inner in ranker._named())
+        return any(needs_queries(inner) for _, inner in ranker._named())
     return ranker.normalize is not None or any(isinstance(s, QueryNormalizer) for s in steps)
 
 

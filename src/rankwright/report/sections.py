@@ -17,6 +17,7 @@ from rankwright.data.runs import Run
 from rankwright.metrics.comparison import Comparison
 from rankwright.metrics.scores import Scores
 from rankwright.persist.systems import EvaluationData, score_items
+from rankwright.rankers.ensemble import RankEnsemble
 from rankwright.report import charts, plots
 from rankwright.report.page import (
     Chart,
@@ -260,7 +261,8 @@ def training_page(
     settings: Mapping[str, Any] | None = None,
 ) -> Page:
     """Build the report page of a fitted :class:`rankwright.AutoRanker`."""
-    results, best = model.results_, model.results_.best
+    results = model.results_
+    best = next(result for result in results if result.name == model.best_name_)
     comparison = results.comparison
     scores = {result.name: result.scores for result in results if result.scores is not None}
     sections: list[Section] = []
@@ -269,23 +271,27 @@ def training_page(
         curves = {result.name: result.curve for result in results if result.curve is not None}
         if curves:
             section = learning_section(curves, str(comparison.measures[0]))
-            folds = f"means over {best.n_folds} folds" if best.n_folds > 1 else "of the one fold"
+            n_folds = len(best.models)
+            folds = f"means over {n_folds} folds" if n_folds > 1 else "of the one fold"
             remark = f"Curves are {folds} that candidates were evaluated on."
             sections.insert(1, replace(section, remark=remark))
     if held_out is not None:
         values = score_rows(model.best_estimator_, held_out.X, held_out.qid)
         sections += _model_sections(model.best_estimator_, held_out, values)
-        others = [a for a in results if a is not best and a.held_out is not None]
-        if others and best.held_out is not None:
-            lists = {others[0].name: others[0].held_out, best.name: best.held_out}
+        shown = [best, results[-1] if results[-1] is not best else results[0]]
+        lists = {one.name: one.held_out for one in shown if one.held_out is not None}
+        if len(lists) == 2:
             sections.append(rankings_section(lists, held_out.y, held_out.qid, held_out.docid))
-    ranker = {"ranker": repr(model.best_estimator_)}
+    weights = {name: f"{weight:.3f}" for name, weight in model.weights_.items()}
+    is_ensemble = isinstance(model.best_estimator_, RankEnsemble)
+    name = "ensemble" if is_ensemble else best.name
+    ranker = {"weights": weights} if is_ensemble else {"ranker": repr(model.best_estimator_)}
     sections.append(settings_section({**ranker, **(settings or {}), **environment()}))
-    chosen = "was chosen on held-out queries" if len(results) > 1 else "was requested"
-    lead = f"Trained on {data}; {best.name} {chosen}."
-    lead += f" {results.reason}." if results.reason else ""
+    lead = f"Trained on {data}; {best.name} was kept."
+    if is_ensemble:
+        lead = f"Trained on {data}; an ensemble of {len(weights)}, weighted by held-out queries."
     facts = {} if comparison is None else _facts(comparison, scores)
-    return Page(f"Training: {best.name}", lead, tuple(sections), facts)
+    return Page(f"Training: {name}", lead, tuple(sections), facts)
 
 
 def write_training(

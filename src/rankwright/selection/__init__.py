@@ -1,6 +1,6 @@
 """Choose a ranker and its parameters on held-out queries.
 
-``AutoRanker``    several rankers, the best one fitted to all queries
+``AutoRanker``    several rankers, combined by how they rank queries they have not seen
 ``RankSearchCV``  parameters by cross-validation over queries
 ``tune``          parameters by a separate validation set
 ``progressive``   predict, then learn: an online ranker on a stream

@@ -1,4 +1,4 @@
-"""AutoRanker: try several rankers on held-out queries and keep the best."""
+"""AutoRanker: cross-fit several rankers and combine them into one."""
 
 from __future__ import annotations
 
@@ -6,122 +6,129 @@ import hashlib
 import sys
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn import config_context
 from sklearn.base import clone
-from sklearn.utils import _safe_indexing, get_tags, indexable
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from rankwright._typing import FloatArray, IntArray
+from rankwright.data.behavior.impressions import ImpressionLog
 from rankwright.data.inputs import checked_rows
-from rankwright.data.queries import Queries, Split, fold_queries, split_queries
-from rankwright.data.vocabulary import as_column, as_ids
-from rankwright.exceptions import ConvergenceWarning, DataError, ParameterError
-from rankwright.feedback.base import as_grades
-from rankwright.metrics.evaluation import evaluate
+from rankwright.data.queries import Queries
+from rankwright.exceptions import (
+    ConvergenceWarning,
+    DataError,
+    DegenerateDataWarning,
+    ParameterError,
+    RankwrightError,
+)
+from rankwright.feedback.base import Feedback
 from rankwright.metrics.measure import Measure, parse_measures, predict_with
 from rankwright.parallel import active_engine, current_engine, map_blocks, map_jobs, n_threads
 from rankwright.rankers import schema
 from rankwright.rankers.checks import check_width
 from rankwright.rankers.early_stopping import EarlyStopping
-from rankwright.selection import candidates as default
-from rankwright.selection.base import BestRanker, Progress, default_measure, request_weights, scaled
+from rankwright.rankers.ensemble import RankEnsemble, allows_nan, needs_queries
+from rankwright.selection.base import BestRanker, Progress, default_measure, scaled
 from rankwright.selection.by_name import seeded
 from rankwright.selection.candidates import (
-    Budget,
+    MANY_COLUMNS,
     CandidateResult,
     CandidateResults,
     Candidates,
     best_round,
+    default_candidates,
+    folds_for,
     running_mean,
+    unjudged_candidates,
 )
+from rankwright.selection.crossfit import CrossFitting, TrainingRows, fit_ranker, stops_early
+from rankwright.selection.weights import learn_weights
 
-FEW_QUERIES = 500  # below that, one fold says too little about which ranker is best
-FEW_ROWS = 20  # of a single list, below that nothing is held out
-ROUNDS_PER_STEP = 100  # of boosting, between two saves in a checkpoint
-MANY_COLUMNS = 2000  # of sparse rows, above that boosting is not tried
-
-
-class Rows(NamedTuple):
-    """Features, grades, query ids (or None) and weights (or None) of some rows."""
-
-    X: Any
-    y: FloatArray
-    qid: Any
-    weight: Any = None
-
-    def take(self, index: IntArray) -> Rows:
-        qid, weight = (None if c is None else c[index] for c in (self.qid, self.weight))
-        return Rows(_safe_indexing(self.X, index), self.y[index], qid, weight)
+ENSEMBLE = "ensemble"
+REQUEST_ROWS = 100  # of a request, whose time max_score_ms bounds
 
 
-class _Trial(NamedTuple):
-    """What all candidates are tried on."""
-
-    rows: Rows
-    folds: list[tuple[Rows, Rows]]
-    measures: list[Measure]
-    budget: Budget
-    seed: int | None
+class _OutOfTime(Exception):
+    """The time limit is reached before a candidate is trained."""
 
 
 class AutoRanker(BestRanker):
-    """Try several rankers on held-out queries and fit the best one to all queries.
+    """Cross-fit several rankers and combine them, weighted by how well they rank unseen queries.
 
-    With fewer than 500 queries, candidates are cross-validated over folds of whole queries; with
-    more, one fold is held out. A single list without ``qid`` is split by rows. With an ``eval_set``
-    candidates are fitted to all training rows and evaluated there. With too few queries to hold
-    some out, the first candidate is fitted without evaluation.
+    Every candidate is fitted on folds of whole queries and scores the queries that it has not
+    seen. The mean of its fold models is a bag. The result is a :class:`RankEnsemble` of these bags;
+    their weights are learned on the scores of unseen queries and drawn toward equal ones where
+    there are few queries. Averaging is better than choosing: candidates are often as good as each
+    other as far as the queries can tell.
+
+    Folds are drawn from the content of the queries, and rows are sorted by content before training:
+    the order in which rows are given, and the names of queries, change nothing.
 
     If there are missing values (NaN), candidates that do not support them are skipped; see
-    ``dropped_``. Rankers that need scaled features (:class:`RankSVM`, :class:`LargeMarginOrdinal`)
-    are put behind a scaler. A candidate with ``early_stopping`` uses the held-out queries to stop
-    (if True or a number, by the first measure). Its number of rounds comes from the mean validation
-    curve over the folds: the median of the rounds within one standard error of the best. Boosted
-    rankers are evaluated after that many rounds on every fold, and refitted with as many.
-
-    The default candidates are tried in two steps, with a budget that depends on the size of the
-    data: RankSVM with
-    several C, RankBoost with thresholds and trees, and LambdaMART with and without the pair weights
-    of the measure; then the best LambdaMART with fewer and more leaves and a smaller learning rate.
-    Among those within one standard error of the best mean, the simplest is chosen.
+    ``dropped_``. Rankers that need scaled features are put behind a scaler. A candidate with
+    ``early_stopping`` stops by the held-out queries (if True or a number, by the first measure);
+    all its fold models keep the same number of rounds, the middle of the best part of the mean
+    validation curve. With too few queries to hold some out, the first candidate is fitted to all
+    rows without evaluation.
 
     Parameters
     ----------
     estimators : "default" or list of (name, estimator) pairs
-        The candidates, rankers or pipelines that end in one.
+        The candidates, rankers or pipelines that end in one. The default ones depend on
+        ``quality``, the measure and the size of the data.
     measure : str, Measure or list of them, default "auto"
-        The first one selects the best candidate; all are reported. "auto" is NDCG@10 and AP, or
-        Disagreement and AP
+        The first one decides; all are reported. "auto" is NDCG@10 and AP, or Disagreement and AP
         for grades that cannot be gains (below 0 or above 30).
-    validation_fraction : float from 0.05 to 0.5, default 0.2
-        The fraction of the queries in a fold: 0.2 gives five folds.
-    random_state : int, RandomState or None
+    quality : int from 1 to 5, default 3
+        The effort. 1 fits one good default without evaluation. 2 tries four candidates on three
+        folds. 3 tries eleven on five folds (fewer on large data). 4 tries more trees, 5 all
+        families on five folds drawn twice.
+    time_limit : float or None, default None
+        Seconds after which no candidate is started, and those in training are given up. The
+        candidates that finished are in ``estimators_``; ``AutoRanker(estimators=...)`` with them
+        repeats the result bit for bit.
+    combine : bool, default True
+        Whether to combine the candidates. False keeps one, fitted to all rows.
+    prefer : "best" or "simple", default "best"
+        Which one ``combine=False`` keeps: the best mean, or the first candidate within one standard
+        error of it (default candidates are listed from simple to complex).
+    deploy_to : str or None, default None
+        A target of :func:`rankwright.export`, such as "elasticsearch": only candidates that it can
+        hold are tried.
+    max_score_ms : float or None, default None
+        The most milliseconds that scoring 100 rows may take, as measured here. Candidates of small
+        weight are left out of the ensemble until it is met.
+    random_state : int, RandomState or None, default 0
         Seeds the folds, and the candidates whose ``random_state`` is None.
     n_jobs : int or None
         Candidates trained at the same time, in threads; None is 1 (most candidates use several
         threads themselves), -1 is all cores.
     verbose : int, default 0
-        1 prints a line for each candidate to standard error, and one every ten seconds.
+        1 prints a line for each candidate to standard error, with the time left, and one every ten
+        seconds.
     checkpoint : :class:`rankwright.persist.Checkpoint`, optional
         Where to keep fitted models, so that an interrupted ``fit`` can be resumed with the same
         result.
 
     Attributes
     ----------
-    best_estimator_ : the best candidate, fitted to all training rows
-    best_name_ : str
+    best_estimator_ : the RankEnsemble; with ``combine=False`` the candidate that was kept
+    best_name_ : str, the best single candidate, or the one that was kept
+    weights_ : dict of float, the weight of each candidate in the ensemble
     results_ : tuple of CandidateResult
-        The candidates that were tried; prints as a table with significance tests.
+        The candidates that were tried, and the ensemble; prints as a table with significance tests.
+        The ensemble is evaluated on each query with weights that were learned without it.
+    estimators_ : list of (name, estimator), the candidates that finished, as they were tried
     dropped_ : dict of str
-        The candidates that were not tried, and why.
+        The candidates that were not tried or did not finish, and why.
     held_out_rows_ : (n_held_out,) the rows of X that the candidates were evaluated on, in the order
         of ``results_[0].held_out``; None with an ``eval_set`` or if nothing was held out
-    n_features_in_ : int
+    score_ms_ : float, milliseconds to score 100 rows, as measured after training
+    n_queries_in_, n_features_in_ : int
     feature_names_in_ : (n_features,) array of str, if X has column names
 
     Examples
@@ -129,16 +136,13 @@ class AutoRanker(BestRanker):
     >>> from rankwright import PRank, Regression
     >>> from rankwright.testing.inputs import make_problem
     >>> data = make_problem(n_queries=12)
-    >>> model = AutoRanker([("PRank", PRank()), ("Regression", Regression())], random_state=0)
+    >>> model = AutoRanker([("PRank", PRank()), ("Regression", Regression())])
     >>> model = model.fit(data.X, data.y, qid=data.qid)
-    >>> model.best_name_, model.best_estimator_
-    ('Regression', Regression())
-    >>> model.results_
-    system         NDCG@10       AP
-    a  PRank        0.9808  *0.9791
-    b  Regression  *0.9952   0.9769
-    * best; letters: significantly better than these (randomization test, Holm, p <= 0.05)
-    12 queries
+    >>> sorted(model.weights_)
+    ['PRank', 'Regression']
+    >>> one = AutoRanker(model.estimators, combine=False).fit(data.X, data.y, qid=data.qid)
+    >>> one.best_estimator_
+    Regression()
     """
 
     _constraints: ClassVar = {
@@ -146,7 +150,13 @@ class AutoRanker(BestRanker):
             "'default' or a list of (name, estimator) pairs with different names",
             lambda value: value == "default" if isinstance(value, str) else _are_pairs(value),
         ),
-        "validation_fraction": schema.between(0.05, 0.5),
+        "quality": schema.Constraint(
+            "an integer from 1 to 5", lambda v: schema.at_least(1).test(v) and v <= 5
+        ),
+        "time_limit": schema.optional(schema.positive()),
+        "combine": schema.boolean(),
+        "prefer": schema.one_of("best", "simple"),
+        "max_score_ms": schema.optional(schema.positive()),
         "random_state": schema.random_state(),
         "n_jobs": schema.optional(schema.Constraint("-1", lambda n: n == -1), schema.at_least(1)),
     }
@@ -156,15 +166,25 @@ class AutoRanker(BestRanker):
         estimators: Any = "default",
         *,
         measure: Any = "auto",
-        validation_fraction: float = 0.2,
-        random_state: Any = None,
+        quality: int = 3,
+        time_limit: float | None = None,
+        combine: bool = True,
+        prefer: str = "best",
+        deploy_to: str | None = None,
+        max_score_ms: float | None = None,
+        random_state: Any = 0,
         n_jobs: int | None = None,
         verbose: int = 0,
         checkpoint: Any = None,
     ) -> None:
         self.estimators = estimators
         self.measure = measure
-        self.validation_fraction = validation_fraction
+        self.quality = quality
+        self.time_limit = time_limit
+        self.combine = combine
+        self.prefer = prefer
+        self.deploy_to = deploy_to
+        self.max_score_ms = max_score_ms
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -180,7 +200,7 @@ class AutoRanker(BestRanker):
         eval_set: Any = None,
         eval_qid: Any = None,
     ) -> Self:
-        """Evaluate the candidates on held-out queries, then fit the best one to all rows.
+        """Cross-fit the candidates, learn their weights, and combine them.
 
         Parameters
         ----------
@@ -189,83 +209,78 @@ class AutoRanker(BestRanker):
         qid : (n_items,) query ids of any hashable type, in any order; None treats all rows as one
             query
         sample_weight : (n_items,) weights of the rows in training; measures have none
-        eval_set, eval_qid : (X, y) to evaluate on instead of folds, and its query ids
+        eval_set, eval_qid : (X, y) to stop and to learn weights by, instead of the queries that are
+            held out of each fold, and its query ids; no model is fitted to it
         """
+        started = time.perf_counter()
         schema.check_parameters(self)
-        # The candidates get the rows as they were given.
-        X = checked_rows(X)
-        validate_data(self, X, y, accept_sparse="csr", dtype=None, ensure_all_finite="allow-nan")
+        X = checked_rows(X)  # the candidates get the rows as they were given
+        _refuse_other_feedback(y)
+        validate_data(self, X, y, accept_sparse="csr", dtype=None, **_ALLOW_NAN)
         check_width(self, self.n_features_in_)
-        rows, seed = _rows(X, y, qid, "y", sample_weight), self._seed()
+        given = TrainingRows.check(X, y, qid, "y", sample_weight)
+        _check_order(given)
+        seed = self._seed()
+        seed = int(np.random.default_rng().integers(2**31)) if seed is None else seed
         auto = str(self.measure) == "auto"
-        measures = parse_measures([default_measure(rows.y), "AP"] if auto else self.measure)
-        splits = [] if eval_set is not None else self._splits(rows, seed)
-        folds = [(rows.take(split.train), rows.take(split.test)) for split in splits]
-        if eval_set is not None:
-            if not isinstance(eval_set, tuple) or len(eval_set) != 2:
-                raise ParameterError("AutoRanker.fit: eval_set must be one tuple (X, y).")
-            folds = [(rows, _rows(*eval_set, eval_qid, "y of eval_set"))]
-        self.held_out_rows_ = np.concatenate([s.test for s in splits]) if splits else None
+        measures = parse_measures([default_measure(given.y), "AP"] if auto else self.measure)
+        rows, order = given.content_order()
+        if not len(order):
+            raise DataError("AutoRanker.fit: every sample_weight is zero. Give some rows a weight.")
+        valid = _checked_eval_set(eval_set, eval_qid)
+        folds = folds_for(self.quality, len(given.y), self.n_features_in_)
+        self.n_queries_in_ = Queries.from_ids(rows.qid, len(rows.y)).n_queries
+        plan = CrossFitting.plan(rows, valid, measures, *folds, seed)
+        self.held_out_rows_ = order if plan.folds and valid is None else None
         if self.checkpoint is not None:
-            self.checkpoint.open(self._fingerprint(rows, folds, measures))
-        trial = _Trial(rows, folds, measures, default.budget_for(*np.shape(rows.X)), seed)
-        self.results_ = CandidateResults(self._results(trial))
-        best = self.results_.best
-        self.best_name_ = best.name
-        refit = bool(splits) or best.n_iterations is not None
-        with active_engine(None):  # candidates are fitted by one worker each, the best one here
-            self.best_estimator_ = self._refit(best, rows) if refit else best.model
-        self._warn_if_improving(best)
+            self.checkpoint.open(self._fingerprint(rows, valid, measures, seed))
+
+        self.dropped_: dict[str, str] = {}
+        with active_engine(None):
+            candidates = self._candidates(plan, seed)
+        clock = _Clock(started, self.time_limit, len(candidates))
+        results = self._try(candidates, plan, clock) if plan.parts else []
+        if not results:
+            with active_engine(None):
+                return self._fit_first(candidates, plan)
+        self.estimators_ = [(result.name, result.estimator) for result in results]
+        summable = [result for result in results if not needs_queries(result.estimator)]
+        with active_engine(None):  # candidates were fitted by workers, the rest is done here
+            if self.combine and summable:
+                alone = [result.name for result in results if result not in summable]
+                self._drop(alone, "it scales features within a query, so it cannot be summed")
+                self._combine(summable, plan, seed)
+            else:
+                self._keep_one(CandidateResults(results), plan)
+        self._warn_if_improving()
         return self
 
-    def _results(self, trial: _Trial) -> list[CandidateResult]:
-        """Try the candidates; of the default ones also variants of the best trees."""
-        with active_engine(None):
-            first = self._candidates(trial)
-        results = self._try(first, trial)
-        if isinstance(self.estimators, str) and trial.folds:
-            results += self._try(default.refinements(results, trial.budget), trial)
-        return results
-
-    def _try(self, candidates: Candidates, trial: _Trial) -> list[CandidateResult]:
-        jobs = n_threads() if self.n_jobs == -1 else self.n_jobs or 1
-        if current_engine() is not None:
-            if self.checkpoint is not None:
-                raise ParameterError(
-                    "AutoRanker(checkpoint=...) on an engine: workers have no shared files to "
-                    "resume from. Omit checkpoint; if a worker is lost, only its candidate is "
-                    "repeated."
-                )
-            return map_jobs(_try_on_worker, candidates, self, trial)
-        with Progress(bool(self.verbose)) as progress:
-            return map_blocks(lambda one: self._evaluate(*one, trial, progress), candidates, jobs)
-
-    def _splits(self, rows: Rows, seed: int | None) -> list[Split]:
-        n_queries = Queries.from_ids(rows.qid, len(rows.y)).n_queries
-        n_folds = round(1 / self.validation_fraction)
-        if rows.qid is not None and n_queries >= n_folds:
-            splits = fold_queries(rows.qid, n_folds, random_state=seed)
-            return splits if n_queries < FEW_QUERIES else splits[:1]
-        if n_queries == 1 and len(rows.y) >= FEW_ROWS:
-            size = float(self.validation_fraction)
-            return [split_queries(np.arange(len(rows.y)), test_size=size, random_state=seed)]
-        return []
-
-    def _candidates(self, trial: _Trial) -> Candidates:
+    def _candidates(self, plan: CrossFitting, seed: int) -> Candidates:
         """The candidates that can learn from these rows, as they will be trained."""
-        rows, folds, measure = trial.rows, trial.folds, trial.measures[0]
-        has_nan = any(_has_nan(some.X) for some in (rows, *(valid for _, valid in folds)))
-        given = self.estimators
-        self.dropped_: dict[str, str] = {}
+        rows, judged = plan.rows, plan.parts
+        sparse, given = hasattr(rows.X, "tocsr"), self.estimators
+        has_nan = any(_has_nan(some.X) for some in (rows, plan.valid) if some is not None)
         if isinstance(given, str):
-            wide = hasattr(rows.X, "tocsr") and rows.X.shape[1] > MANY_COLUMNS and not has_nan
-            given = default.first_candidates(measure, trial.budget, boosting=not wide)
-            if wide:
-                fault = f"X is sparse and has {rows.X.shape[1]:,} columns"
-                self._drop(["boosted rankers"], f"{fault}, more than {MANY_COLUMNS:,}")
-            if not folds:
-                given = default.unjudged_candidates()
-        lacking = [name for name, one in given if has_nan and not _allows_nan(one)]
+            shape = (len(rows.y), self.n_features_in_)
+            first = plan.measures[0]
+            given = default_candidates(first, self.quality, shape, sparse=sparse)
+            if sparse and shape[1] > MANY_COLUMNS:
+                fault = f"X is sparse and has {shape[1]:,} columns, more than {MANY_COLUMNS:,}"
+                self._drop(["boosted rankers", "networks", "kernels"], fault)
+            if not judged:
+                given = unjudged_candidates(shape[0])
+        if self.deploy_to is not None:
+            from rankwright.rankers.deployment import holds
+
+            no = [name for name, one in given if not holds(self.deploy_to, one)]
+            given = [(name, one) for name, one in given if name not in no]
+            self._drop(no, f"{self.deploy_to} cannot hold it")
+            if not given:
+                raise ParameterError(
+                    f"AutoRanker(deploy_to={self.deploy_to!r}): the target holds none of the "
+                    f"candidates {', '.join(no)}. Give others with estimators=."
+                )
+        lacking = [name for name, one in given if has_nan and not allows_nan(one)]
         usable = [(name, one) for name, one in given if name not in lacking]
         if not usable:
             names = ", ".join(lacking)
@@ -274,126 +289,227 @@ class AutoRanker(BestRanker):
                 "them, or use a ranker that supports missing values, such as RankBoost."
             )
         self._drop(lacking, "X has missing values (NaN); fill them to have it tried")
-        if not folds:
-            self._drop([name for name, _ in usable[1:]], "too few queries to hold some out")
-            usable = usable[:1]
-        return [
-            (name, scaled(_prepared(clone(one), measure, trial.seed, bool(folds)), rows.X))
-            for name, one in usable
-        ]
+        stop = plan.measures[0] if judged else None
+        return [(name, scaled(_prepared(clone(one), stop, seed), rows.X)) for name, one in usable]
 
     def _drop(self, names: list[str], why: str) -> None:
         self.dropped_ |= dict.fromkeys(names, why)
         if names:
             self._report(f"not tried: {', '.join(names)}: {why}")
 
-    def _evaluate(
-        self, name: str, candidate: Any, trial: _Trial, progress: Progress
-    ) -> CandidateResult:
-        start, folds = time.perf_counter(), trial.folds
-        if not folds:
-            progress.text = f"training {name}"
-            result = CandidateResult(name, self._fitted(candidate, name, progress, trial.rows))
+    def _try(
+        self, candidates: Candidates, plan: CrossFitting, clock: _Clock
+    ) -> list[CandidateResult]:
+        """Cross-fit the candidates; those that fail or take too long are dropped."""
+        jobs = n_threads() if self.n_jobs == -1 else self.n_jobs or 1
+        if current_engine() is not None:
+            if self.checkpoint is not None:
+                raise ParameterError(
+                    "AutoRanker(checkpoint=...) on an engine: workers have no shared files to "
+                    "resume from. Omit checkpoint; if a worker is lost, only its candidate is "
+                    "repeated."
+                )
+            if self.time_limit is not None:
+                raise ParameterError(
+                    "AutoRanker(time_limit=...) on an engine: workers do not know when it is over. "
+                    "Omit time_limit, or lower quality."
+                )
+            outcomes = map_jobs(_try_on_worker, candidates, self, plan, clock)
         else:
-            models = []
-            for number, (train, valid) in enumerate(folds, start=1):
-                progress.text = f"training {name}: fold {number} of {len(folds)}"
+            with Progress(bool(self.verbose)) as progress, warnings.catch_warnings():
+                # A fold of little data may leave a candidate nothing to learn; its scores tell.
+                warnings.simplefilter("ignore", DegenerateDataWarning)
+                outcomes = map_blocks(
+                    lambda one: self._cross_fit(*one, plan, clock, progress), candidates, jobs
+                )
+        results: list[CandidateResult] = []
+        for (name, _), outcome in zip(candidates, outcomes, strict=True):
+            if isinstance(outcome, CandidateResult):
+                results.append(outcome)
+            else:
+                self.dropped_[name] = outcome
+        if not results and self.time_limit is None:
+            reasons = "; ".join(f"{name}: {why}" for name, why in self.dropped_.items())
+            raise DataError(f"AutoRanker: no candidate could be trained on these rows. {reasons}")
+        return results
+
+    def _cross_fit(
+        self, name: str, candidate: Any, plan: CrossFitting, clock: _Clock, progress: Progress
+    ) -> CandidateResult | str:
+        """The models of all folds and their scores of unseen rows; why not, if that failed."""
+        start, parts = time.perf_counter(), plan.parts
+        try:
+            models: list[Any] = []
+            for number, (train, valid) in enumerate(parts, start=1):
+                clock.check(start, number - 1, len(parts))
+                progress.text = f"training {name}: fold {number} of {len(parts)}{clock.left()}"
                 key = f"{name}, fold {number}"
-                models.append(self._fitted(clone(candidate), key, progress, train, valid))
-            result = self._evaluated(CandidateResult(name, models[0]), models, trial)
-        if isinstance(self.estimators, str):
-            result = replace(result, simplicity=default.simplicity(candidate))
-        result = replace(result, seconds=time.perf_counter() - start)
-        self._report(f"training {name}: {result}")
+                stop = None if self.time_limit is None else clock.is_over
+                models.append(self._fitted(clone(candidate), key, train, valid, progress, stop))
+            rounds, curve = None, None
+            if stops_early(models[0]) and models[0].validation_ is not None:
+                curves = [model.validation_ for model in models]
+                rounds, curve = best_round(curves, plan.measures[0].sign)
+                models = [
+                    self._shortened(model, rounds, f"{name}, fold {k}", train, progress)
+                    for k, (model, (train, _)) in enumerate(zip(models, parts, strict=True), 1)
+                ]
+            held_out, scales, predictions = plan.held_out_scores(models)
+        except _OutOfTime:
+            why = f"the time limit of {self.time_limit:g} s was reached"
+            self._report(f"not tried: {name}: {why}")
+            return why
+        except (RankwrightError, ArithmeticError, np.linalg.LinAlgError) as error:
+            if not isinstance(self.estimators, str):
+                raise
+            self._report(f"not tried: {name}: {error}")
+            return str(error)
+        result = CandidateResult(name, candidate, tuple(models), tuple(scales))
+        result = replace(
+            result,
+            scores=plan.evaluate(held_out, predictions),
+            held_out=held_out,
+            n_iterations=rounds,
+            curve=curve,
+            seconds=time.perf_counter() - start,
+        )
+        clock.finish()
+        self._report(f"{name}: {result}{clock.left()}")
         return result
 
-    def _evaluated(
-        self, result: CandidateResult, models: list[Any], trial: _Trial
-    ) -> CandidateResult:
-        valid, measures = [valid for _, valid in trial.folds], trial.measures
-        rounds = None
-        if stops_early(models[0]):
-            sign = measures[0].sign
-            rounds, curve = best_round([model.validation_ for model in models], sign)
-            result = replace(result, n_iterations=rounds, curve=curve)
-        held_out = _predictions(models, valid, "decision_function", rounds)
-        reads = any(measure.reads_predictions for measure in measures)
-        predictions = _predictions(models, valid, "predict", rounds) if reads else None
-        y = np.concatenate([some.y for some in valid])
-        qid = None if valid[0].qid is None else np.concatenate([some.qid for some in valid])
-        scores = evaluate(held_out, y, qid, measures, predictions=predictions)
-        return replace(result, scores=scores, held_out=held_out, n_folds=len(valid))
-
     def _fitted(
-        self, model: Any, key: str, progress: Progress, rows: Rows, valid: Rows | None = None
+        self,
+        model: Any,
+        key: str,
+        rows: TrainingRows,
+        valid: TrainingRows | None,
+        progress: Progress,
+        stop: Callable[[], bool] | None = None,
     ) -> Any:
         """The fitted model, from the checkpoint if it is there."""
-        if self.checkpoint is None:
-            with progress.watching(model):
-                return fit_ranker(model, rows, valid)
-        saved = self.checkpoint.load(key)
+        saved = None if self.checkpoint is None else self.checkpoint.load(key)
         if saved is not None:
             return saved
-        if hasattr(model, "warm_start") and not model.warm_start:
-            model = self._fit_in_steps(model, f"{key}, first rounds", progress, rows, valid)
-        else:
+        with progress.watching(model, stop):
             fit_ranker(model, rows, valid)
-        self.checkpoint.save(key, model)
-        return model
-
-    def _fit_in_steps(
-        self, model: Any, key: str, progress: Progress, rows: Rows, valid: Rows | None
-    ) -> Any:
-        """Fit some rounds at a time and keep them; ``warm_start`` goes on with the same bits."""
-        n_rounds, saved = model.n_estimators, self.checkpoint.load(key)
-        model = model if saved is None else saved
-        done = 0 if saved is None else len(saved.alpha_)
-        while done < n_rounds and not _has_stopped(model):
-            tried = min(done + ROUNDS_PER_STEP, n_rounds)
-            model.set_params(n_estimators=tried, warm_start=True)
-            with progress.watching(model):
-                fit_ranker(model, rows, valid)
-            done = len(model.alpha_)
-            model.set_params(n_estimators=n_rounds, warm_start=False)
-            if done < tried or done == n_rounds:
-                break
+        if stop is not None and stop():
+            raise _OutOfTime
+        if self.checkpoint is not None:
             self.checkpoint.save(key, model)
         return model
 
-    def _refit(self, best: CandidateResult, rows: Rows) -> Any:
-        start = time.perf_counter()
-        model, how = clone(best.model), ""
-        if best.n_iterations is not None:
-            rounds = "n_estimators" if "n_estimators" in model.get_params() else "max_iter"
-            model.set_params(early_stopping=None, **{rounds: max(best.n_iterations, 1)})
-            how = f" with {rounds}={getattr(model, rounds)}"
-        n_queries = Queries.from_ids(rows.qid, len(rows.y)).n_queries
-        amount = f"{n_queries} queries" if n_queries > 1 else f"{len(rows.y)} rows"
-        text = f"training {best.name} on all {amount}{how}"
-        with Progress(bool(self.verbose)) as progress:
-            progress.text = text
-            model = self._fitted(model, f"{best.name}, all queries", progress, rows)
-        self._report(f"{text}: {time.perf_counter() - start:.1f} s")
-        return model
+    def _shortened(
+        self, model: Any, rounds: int, key: str, rows: TrainingRows, progress: Progress
+    ) -> Any:
+        """The model with this many rounds: the first ones of it, or trained again."""
+        name = "n_estimators" if "n_estimators" in model.get_params() else "max_iter"
+        params = {"early_stopping": None, name: max(rounds, 1)}
+        if hasattr(model, "truncate"):
+            return model.set_params(**params).truncate(params[name])
+        again = clone(model).set_params(**params)
+        return self._fitted(again, f"{key}, {name}={params[name]}", rows, None, progress)
 
-    def _warn_if_improving(self, best: CandidateResult) -> None:
-        limit = best.model.get_params().get("n_estimators")
-        if best.curve is None or best.scores is None or limit is None or len(best.curve) < limit:
-            return
-        smooth = running_mean(best.scores.measures[0].sign * best.curve, limit // 20)
-        if np.argmax(smooth) + 1 >= 0.95 * limit:
+    def _combine(self, results: list[CandidateResult], plan: CrossFitting, seed: int) -> None:
+        """Learn the weights of the candidates and set the ensemble."""
+        assert plan.judged is not None
+        scores = np.array([result.held_out for result in results])
+        queries = Queries.from_ids(plan.judged.qid, len(plan.judged.y)).codes
+        learned = learn_weights(scores, plan.judged.y, queries, plan.measures[0], seed)
+        weights = dict(zip([result.name for result in results], learned.weights, strict=True))
+        while True:
+            self.weights_ = {name: float(weight) for name, weight in weights.items() if weight > 0}
+            kept = [result for result in results if result.name in self.weights_]
+            self.best_estimator_ = _ensemble(kept, self.weights_, self.estimators_)
+            self.score_ms_ = _milliseconds(self.best_estimator_, plan.rows.X)
+            if self.max_score_ms is None or self.score_ms_ <= self.max_score_ms or len(kept) == 1:
+                break
+            least = min(self.weights_, key=lambda name: self.weights_[name])
+            self._drop([least], f"scoring took {self.score_ms_:.2f} ms with it")
+            rest = 1.0 - self.weights_[least]
+            weights = {k: w / rest for k, w in self.weights_.items() if k != least}
+        self._warn_if_slow()
+        tried = CandidateResults(results)
+        self.best_name_ = tried.best.name
+        whole = CandidateResult(ENSEMBLE, self.best_estimator_, held_out=learned.scores)
+        whole = replace(whole, scores=plan.evaluate(learned.scores))
+        self.results_ = CandidateResults([*results, whole] if len(results) > 1 else results)
+
+    def _keep_one(self, results: CandidateResults, plan: CrossFitting) -> None:
+        """Fit the candidate that is kept to all rows."""
+        kept = results.best if self.prefer == "best" else results.simplest
+        self.results_, self.best_name_, self.weights_ = results, kept.name, {kept.name: 1.0}
+        model = clone(kept.estimator)
+        if kept.n_iterations is not None:
+            name = "n_estimators" if "n_estimators" in model.get_params() else "max_iter"
+            model.set_params(early_stopping=None, **{name: max(kept.n_iterations, 1)})
+        self._fit_to_all(kept.name, model, plan)
+
+    def _fit_first(self, candidates: Candidates, plan: CrossFitting) -> Self:
+        """Fit the first candidate to all rows: there is nothing, or no time, to evaluate by."""
+        (name, model), *rest = candidates
+        why = "too few queries to hold some out"
+        if self.time_limit is not None and plan.parts:
+            why = f"the time limit of {self.time_limit:g} s was reached"
             warnings.warn(
-                f"AutoRanker: {best.name} was still improving in the last of its {limit} rounds. "
-                "Train it separately with a larger n_estimators or learning_rate.",
+                f"AutoRanker(time_limit={self.time_limit:g}): too short to evaluate a single "
+                f"candidate. {name} is fitted to all rows without evaluation. Give more time.",
                 ConvergenceWarning,
                 stacklevel=3,
             )
+        elif self.quality == 1:
+            why = "quality=1 fits one default"
+        model = clone(model)
+        if stops_early(model) and plan.valid is None:
+            model.set_params(early_stopping=None)
+        self.dropped_ |= {other: self.dropped_.get(other, why) for other, _ in rest}
+        self.results_ = CandidateResults([CandidateResult(name, clone(model))])
+        self.best_name_, self.weights_ = name, {name: 1.0}
+        self.estimators_ = [(name, clone(model))]
+        self._fit_to_all(name, model, plan)
+        return self
 
-    def _fingerprint(self, rows: Rows, folds: list[Any], measures: list[Measure]) -> str:
-        """What a checkpoint must agree on: data, folds, candidates, measures and seed."""
+    def _fit_to_all(self, name: str, model: Any, plan: CrossFitting) -> None:
+        rows, n_queries, start = plan.rows, self.n_queries_in_, time.perf_counter()
+        amount = f"{n_queries} queries" if n_queries > 1 else f"{len(rows.y)} rows"
+        with Progress(bool(self.verbose)) as progress:
+            progress.text = f"training {name} on all {amount}"
+            key = f"{name}, all queries"
+            self.best_estimator_ = self._fitted(model, key, rows, plan.valid, progress)
+        self.score_ms_ = _milliseconds(self.best_estimator_, rows.X)
+        self._warn_if_slow()
+        self._report(f"training {name} on all {amount}: {time.perf_counter() - start:.1f} s")
+
+    def _warn_if_slow(self) -> None:
+        if self.max_score_ms is not None and self.score_ms_ > self.max_score_ms:
+            warnings.warn(
+                f"AutoRanker(max_score_ms={self.max_score_ms:g}): {', '.join(self.weights_)} takes "
+                f"{self.score_ms_:.2f} ms for {REQUEST_ROWS} rows. Give simpler candidates with "
+                "estimators=.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+    def _warn_if_improving(self) -> None:
+        for result in self.results_:
+            limit = result.estimator.get_params().get("n_estimators")
+            if result.curve is None or limit is None or len(result.curve) < limit:
+                continue
+            assert result.scores is not None
+            smooth = running_mean(result.scores.measures[0].sign * result.curve, limit // 20)
+            if np.argmax(smooth) + 1 >= 0.95 * limit and self.weights_.get(result.name):
+                warnings.warn(
+                    f"AutoRanker: {result.name} was still improving in the last of its {limit} "
+                    "rounds. Give it a larger n_estimators or learning_rate, in estimators=.",
+                    ConvergenceWarning,
+                    stacklevel=3,
+                )
+
+    def _fingerprint(
+        self, rows: TrainingRows, valid: TrainingRows | None, measures: list[Measure], seed: int
+    ) -> str:
+        """What a checkpoint must agree on: data, candidates, measures and seed."""
         digest = hashlib.sha256()
-        parts = [rows, *(part for fold in folds for part in fold)]
-        for some in parts:
+        for some in (rows, *([] if valid is None else [valid])):
             X = some.X.to_numpy() if hasattr(some.X, "to_numpy") else some.X
             arrays = (X.data, X.indices, X.indptr) if hasattr(X, "tocsr") else (np.asarray(X),)
             weight = [] if some.weight is None else [some.weight]
@@ -402,37 +518,53 @@ class AutoRanker(BestRanker):
                 digest.update(np.ascontiguousarray(array).tobytes())
         given = self.estimators
         shown = {} if isinstance(given, str) else {name: one.get_params() for name, one in given}
-        settings = (shown, [*map(str, measures)], self.validation_fraction, self.random_state)
+        settings = (shown, [*map(str, measures)], self.quality, self.deploy_to, seed)
         digest.update(repr(settings).encode())
         return digest.hexdigest()
 
     def summary(self, eval_set: str = "the eval_set") -> str:
-        """How the candidates did on held-out queries, and why the best one is kept, as text.
+        """How the candidates did on held-out queries, their weights, and the size of the model.
 
         ``eval_set`` is what to call the rows that were given to evaluate on.
         """
+        check_is_fitted(self)
         comparison, scores = self.results_.comparison, self.results_[0].scores
-        if comparison is None or scores is None:
-            return "too few queries to hold some out: trained on all, and not evaluated"
-        n_folds = self.results_[0].n_folds
-        held_out = f"{n_folds} folds of the queries" if n_folds > 1 else "held-out queries"
-        if scores.n_queries == 1:
-            held_out = "held-out rows of a single list"
-        if self.held_out_rows_ is None:
-            held_out = eval_set
-        table = comparison if len(self.results_) > 1 else scores
-        reason = f"\n{self.results_.reason}" if self.results_.reason else ""
-        return f"validation on {held_out}:\n\n{table}{reason}"
+        text = "trained on all rows, and not evaluated"
+        if comparison is not None and scores is not None:
+            n_folds = len(self.results_[0].models)
+            what = "the queries" if self.n_queries_in_ > 1 else "the rows of a single list"
+            held_out = f"{n_folds} folds of {what}"
+            if self.held_out_rows_ is None:
+                held_out = eval_set
+            table = comparison if len(self.results_) > 1 else scores
+            text = f"validation on {held_out}:\n\n{table}"
+        elif self.dropped_:
+            text = f"{next(reversed(self.dropped_.values()))}: {text}"
+        if len(self.weights_) > 1:
+            ordered = sorted(self.weights_.items(), key=lambda pair: -pair[1])
+            listed = ", ".join(f"{name} {weight:.2f}" for name, weight in ordered)
+            text += f"\n\nweights: {listed}"
+        elif not self.combine and len(self.results_) > 1:
+            why = "the best mean"
+            if self.results_.best.name != self.best_name_:
+                why = "the simplest candidate within one standard error of the best"
+            text += f"\n\n{self.best_name_}: {why}"
+        parts = _size(self.best_estimator_)
+        return f"{text}\n{parts}{self.score_ms_:.2f} ms to score {REQUEST_ROWS} rows"
 
     def to_dict(self) -> dict[str, Any]:
-        """The best candidate, its parameters and how all did on held-out queries."""
+        """What was trained, the weights, and how the candidates did on held-out queries."""
         comparison, model = self.results_.comparison, self.best_estimator_
         last = model[-1] if hasattr(model, "steps") else model
+        shown = {} if isinstance(model, RankEnsemble) else last.get_params(deep=False)
         return {
-            "ranker": self.best_name_,
-            "parameters": last.get_params(deep=False),
+            "ranker": ENSEMBLE if isinstance(model, RankEnsemble) else self.best_name_,
+            "best": self.best_name_,
+            "weights": self.weights_,
+            "parameters": shown,
             "not_tried": self.dropped_,
             "validation": None if comparison is None else comparison.to_dict(),
+            "score_ms": self.score_ms_,
         }
 
     def _report(self, line: str) -> None:
@@ -447,89 +579,144 @@ class AutoRanker(BestRanker):
         tags = super().__sklearn_tags__()
         given = self.estimators
         default = isinstance(given, str)
-        tags.input_tags.allow_nan = default or any(_allows_nan(one) for _, one in given)
+        tags.input_tags.allow_nan = default or any(allows_nan(one) for _, one in given)
         return tags
 
 
-def _try_on_worker(candidate: Any, auto: AutoRanker, trial: _Trial) -> CandidateResult:
-    """One candidate, tried by a worker."""
+_ALLOW_NAN: dict[str, Any] = {"ensure_all_finite": "allow-nan"}
+
+
+class _Clock:
+    """The time that is left, for a limit and for display."""
+
+    def __init__(self, start: float, limit: float | None, n_candidates: int) -> None:
+        self._start, self._limit = start, limit
+        self._n_left, self._n_done = n_candidates, 0
+
+    def is_over(self) -> bool:
+        return self._limit is not None and time.perf_counter() - self._start > self._limit
+
+    def check(self, start: float, n_done: int, n_folds: int) -> None:
+        """Give up a candidate, begun at ``start``, that cannot finish its folds in time."""
+        if self._limit is None:
+            return
+        now = time.perf_counter()
+        needed = (now - start) / n_done * (n_folds - n_done) if n_done else 0.0
+        if now + needed > self._start + self._limit:
+            raise _OutOfTime
+
+    def finish(self) -> None:
+        self._n_done, self._n_left = self._n_done + 1, self._n_left - 1
+
+    def left(self) -> str:
+        if not self._n_done or not self._n_left:
+            return ""
+        spent = time.perf_counter() - self._start
+        seconds = spent / self._n_done * self._n_left
+        if self._limit is not None:
+            seconds = min(seconds, max(self._limit - spent, 0.0))
+        return f" (about {seconds:.0f} s left)"
+
+
+def _try_on_worker(
+    candidate: Any, auto: AutoRanker, plan: CrossFitting, clock: _Clock
+) -> CandidateResult | str:
+    """One candidate, cross-fitted by a worker."""
     name, model = candidate
-    return auto._evaluate(name, model, trial, Progress(active=False))
+    return auto._cross_fit(name, model, plan, clock, Progress(active=False))
 
 
-def fit_ranker(model: Any, rows: Rows, valid: Rows | None = None) -> Any:
-    """Fit a ranker or a pipeline; a ranker with early stopping stops by the validation rows."""
-    metadata = {"qid": rows.qid}
-    if rows.weight is not None:
-        metadata |= {"sample_weight": rows.weight}
-        request_weights(model)
-    if valid is not None and stops_early(model):
-        metadata |= {"eval_set": (valid.X, valid.y), "eval_qid": valid.qid}
-    with config_context(enable_metadata_routing=True):
-        return model.fit(rows.X, rows.y, **metadata)
+def _refuse_other_feedback(y: Any) -> None:
+    if isinstance(y, Feedback | ImpressionLog):
+        raise DataError(
+            f"AutoRanker.fit: y is {type(y).__name__}, and AutoRanker learns from a grade per row. "
+            "For pairs use a ranker that takes them, such as RankBoost or RankSVM; for clicks "
+            "rankwright.online_eval.learn_from_log."
+        )
 
 
-def stops_early(model: Any) -> bool:
-    """Whether ``early_stopping`` was requested: True, a number or an EarlyStopping."""
-    value = model.get_params(deep=False).get("early_stopping")
-    return isinstance(value, EarlyStopping) or (isinstance(value, int) and value > 0)
+def _check_order(rows: TrainingRows) -> None:
+    """Refuse grades without an order: no ensemble could be learned, or evaluated."""
+    queries = Queries.from_ids(rows.qid, len(rows.y))
+    if rows.y.min() == rows.y.max():
+        found = f"every row has the grade {rows.y[0]:g}" if len(rows.y) > 1 else "there is 1 sample"
+        raise DataError(
+            f"AutoRanker.fit: {found}, so there is no order to learn. Check that y holds the "
+            "grades of several rows."
+        )
+    order = queries.order
+    same = np.diff(queries.codes[order]) == 0
+    if not (np.diff(rows.y[order])[same] != 0).any():
+        raise DataError(
+            f"AutoRanker.fit: no query has rows of different grades ({queries.n_queries} queries, "
+            f"{len(rows.y)} rows), so there is no order to learn. Check that qid holds the queries."
+        )
 
 
-def _has_stopped(model: Any) -> bool:
-    """Whether early stopping ends the training after the rounds that a model has."""
-    stopping, curve = model.early_stopping, getattr(model, "validation_", None)
-    if not isinstance(stopping, EarlyStopping) or curve is None or not len(curve):
-        return False
-    best = int(np.argmax(Measure.parse(stopping.measure).sign * curve))
-    return len(curve) - (best + 1) >= stopping.n_iter_no_change
+def _checked_eval_set(eval_set: Any, eval_qid: Any) -> TrainingRows | None:
+    if eval_set is None:
+        if eval_qid is not None:
+            raise ParameterError("AutoRanker.fit: eval_qid was given without eval_set.")
+        return None
+    if not isinstance(eval_set, tuple) or len(eval_set) != 2:
+        raise ParameterError("AutoRanker.fit: eval_set must be one tuple (X, y).")
+    rows = TrainingRows.check(*eval_set, eval_qid, "y of eval_set")
+    return rows.content_order()[0]
 
 
-def _prepared(estimator: Any, measure: Measure, seed: int | None, folds: bool) -> Any:
+def _prepared(estimator: Any, measure: Measure | None, seed: int) -> Any:
     """The estimator with the seed and the measure of early stopping where it leaves them open.
 
-    Boosted rankers keep all rounds: their number is chosen when all folds are trained.
+    Rankers keep all rounds: their number is chosen when all folds are trained.
     """
     stopping = seeded(estimator, seed).get_params().get("early_stopping")
-    if stops_early(estimator):
+    if measure is not None and stops_early(estimator):
         if not isinstance(stopping, EarlyStopping):
             patience = {} if stopping is True else {"n_iter_no_change": stopping}
             stopping = EarlyStopping(measure=str(measure), **patience)
-        keeps_all = folds and hasattr(estimator, "decision_function_at")
-        estimator.set_params(early_stopping=clone(stopping).set_params(restore_best=not keeps_all))
+        estimator.set_params(early_stopping=clone(stopping).set_params(restore_best=False))
     return estimator
 
 
-def _predictions(
-    models: list[Any], valid: list[Rows], method: str, rounds: int | None = None
-) -> FloatArray:
-    parts = []
-    for model, some in zip(models, valid, strict=True):
-        if rounds is not None and hasattr(model, "decision_function_at"):
-            parts.append(model.decision_function_at(some.X, rounds))
-        else:
-            parts.append(predict_with(model, method, some.X, some.qid))
-    return np.concatenate(parts)
+def _ensemble(
+    results: list[CandidateResult], weights: dict[str, float], tried: Candidates
+) -> RankEnsemble:
+    """The bags of the candidates, weighted; each fold model on its own scale."""
+    members, factors, scale = [], [], []
+    for result in results:
+        for number, (model, one) in enumerate(zip(result.models, result.scales, strict=True), 1):
+            members.append((f"{result.name}, fold {number}", model))
+            factors.append(weights[result.name] / len(result.models))
+            scale.append(one)
+    ensemble = RankEnsemble.from_fitted(members, weights=factors, scale=scale)
+    ensemble.tried_ = RankEnsemble([(name, clone(one)) for name, one in tried])
+    return ensemble
 
 
-def _rows(X: Any, y: Any, qid: Any, name: str, weight: Any = None) -> Rows:
-    """Rows that can be indexed, with one grade, one query id and one weight per row."""
-    X, y = indexable(X, as_grades(y, name))
-    if qid is not None:
-        qid = as_ids(qid)
-        indexable(X, qid)
-    if weight is not None:
-        weight = as_column(weight, "sample_weight", len(y))
-    return Rows(X, y, qid, weight)
+def _milliseconds(model: Any, X: Any) -> float:
+    """The time to score 100 rows: the median of five, after a first call."""
+    rows = np.resize(np.arange(X.shape[0]), REQUEST_ROWS)
+    some, query = TrainingRows(X, np.zeros(X.shape[0]), None).take(rows).X, np.zeros(REQUEST_ROWS)
+    times = []
+    for _ in range(6):
+        start = time.perf_counter()
+        predict_with(model, "decision_function", some, query)
+        times.append(time.perf_counter() - start)
+    return 1e3 * float(np.median(times[1:]))
+
+
+def _size(model: Any) -> str:
+    """The number of models and trees of an ensemble, in words."""
+    if not isinstance(model, RankEnsemble):
+        return ""
+    roots = [getattr(one, "root_", None) for one in model.members_]
+    n_trees = sum(len(root) for root in roots if root is not None)
+    return f"size: {len(model.members_)} models{f', {n_trees} trees' if n_trees else ''}; "
 
 
 def _has_nan(X: Any) -> bool:
     values = X.data if hasattr(X, "tocsr") else np.asarray(X)
     return values.dtype.kind == "f" and bool(np.isnan(values).any())
-
-
-def _allows_nan(estimator: Any) -> bool:
-    """Whether it handles NaN; a pipeline may fill them, which its tags do not tell."""
-    return hasattr(estimator, "steps") or bool(get_tags(estimator).input_tags.allow_nan)
 
 
 def _are_pairs(value: Any) -> bool:

@@ -231,12 +231,18 @@ class Progress:
                 print(f"{text}{rounds} ({seconds:.0f} s so far)", file=sys.stderr, flush=True)
 
     @contextmanager
-    def watching(self, model: Any) -> Iterator[None]:
-        """Show the rounds of a ranker, if it can tell them without being slowed down."""
-        if self._thread is None or not hasattr(model, "warm_start") or model.callbacks:
+    def watching(self, model: Any, stop: Callable[[], bool] | None = None) -> Iterator[None]:
+        """Show the rounds of a ranker, if that does not slow it down, and end it by ``stop``."""
+        shows = self._thread is not None and hasattr(model, "warm_start")
+        if not (shows or stop) or getattr(model, "callbacks", ()) is not None:
             yield
             return
-        model.callbacks = [lambda round_: self.rounds.update({id(model): round_.number})]
+
+        def after(round_: Any) -> bool:
+            self.rounds[id(model)] = round_.number
+            return stop is not None and stop()
+
+        model.callbacks = [after]
         try:
             yield
         finally:

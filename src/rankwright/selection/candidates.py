@@ -1,146 +1,176 @@
-"""What AutoRanker tries: default candidates by the size of the data, and how well each did."""
+"""What AutoRanker tries: default candidates by quality and size, and how well each did."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 
 from rankwright._typing import FloatArray
 from rankwright.metrics.comparison import Comparison, compare
 from rankwright.metrics.measure import Measure
 from rankwright.metrics.scores import Scores
+from rankwright.rankers.boosting.frank import FRank
 from rankwright.rankers.boosting.lambdamart import LambdaMART
 from rankwright.rankers.boosting.rankboost import RankBoost
 from rankwright.rankers.boosting.weak_learners.estimators import TreeRanking
 from rankwright.rankers.early_stopping import EarlyStopping
+from rankwright.rankers.gradient.ranknet import RankNet
 from rankwright.rankers.gradient.ranksvm import RankSVM
+from rankwright.rankers.gradient.regression import Regression
+from rankwright.rankers.keeprank.keeprank import KeepRank
+from rankwright.rankers.magnitude.mprank import MPRank
+from rankwright.rankers.magnitude.svrank import SVRank
+from rankwright.rankers.online.bayesian import BayesianPRank
+from rankwright.rankers.preprocessing import RankPipeline
 
 Candidates = list[tuple[str, Any]]
 
-WEIGHTS = {"NDCG": "NDCG@30", "AP": "AP", "ERR": "ERR", "RR": "RR"}  # by the measure that chooses
+WEIGHTS = {"NDCG": "NDCG@30", "AP": "AP", "ERR": "ERR", "RR": "RR"}  # by the measure that decides
+FEW_ROWS = 3_000  # below that, trees have few and small leaves
+MANY_ROWS = 50_000  # from here, trees are a good default without validation
+MANY_CELLS = 20_000_000  # from here, a candidate is expensive, and deep trees pay
+MOST_KERNEL_ROWS = 30_000  # KeepRank takes time in the square of the rows
+MANY_COLUMNS = 2000  # of sparse rows; above that boosting is not tried
+N_LANDMARKS = 128  # support rows of KeepRank: scoring 100 rows stays within a millisecond
 
 
-class Budget(NamedTuple):
-    """What the size of the data allows.
+def folds_for(quality: int, n_rows: int, n_features: int) -> tuple[int, int]:
+    """How many folds, and how often they are drawn anew.
 
-    Attributes
-    ----------
-    n_estimators : the most rounds of boosting
-    patience : rounds without a better value on a fold, after which its training stops
-    leaves : few, usual and many leaves of a tree
-    penalties : values of C for RankSVM
-    n_refinements : variants of the best trees to try after the first candidates
+    >>> folds_for(3, 10_000, 46), folds_for(3, 500_000, 136), folds_for(5, 10_000, 46)
+    ((5, 1), (3, 1), (5, 2))
     """
+    if quality == 1:
+        return 1, 1
+    large = n_rows * n_features >= MANY_CELLS
+    n_folds = 3 if quality == 2 or (large and quality == 3) else 5
+    return n_folds, 2 if quality == 5 else 1
 
-    n_estimators: int
-    patience: int
-    leaves: tuple[int, int, int]
-    penalties: tuple[float, ...]
-    n_refinements: int
 
+def default_candidates(
+    measure: Measure, quality: int, shape: tuple[int, int], *, sparse: bool
+) -> Candidates:
+    """The default candidates, from simple to complex.
 
-def budget_for(n_rows: int, n_features: int) -> Budget:
-    """The budget by the size of the data.
-
-    Small data are cheap, but too noisy to choose among many candidates; on large data each
-    candidate is expensive, and deep trees pay.
-
-    >>> budget_for(2_000, 10).n_refinements, budget_for(1_000_000, 136).leaves
-    (0, (31, 63, 127))
+    Linear rankers come first, then sums of thresholds, trees by loss and pair weights, a network
+    and a kernel. Trees are grown on half of the queries and some of the features each: on few
+    queries that generalizes better, and the members of an ensemble differ more.
     """
-    if n_rows < 3_000:
-        return Budget(200, 30, (4, 8, 16), (0.01, 1.0, 100.0), 0)
-    if n_rows * n_features < 20_000_000:
-        return Budget(500, 50, (7, 15, 31), (0.01, 1.0, 100.0), 3)
-    return Budget(1000, 50, (31, 63, 127), (1.0,), 2)
+    n_rows, n_features = shape
+    if quality == 1:
+        return unjudged_candidates(n_rows)
+    scaler = MaxAbsScaler if sparse else StandardScaler
 
+    def scaled(ranker: Any, scale: Any = scaler) -> Any:
+        return RankPipeline([("scale", scale()), ("rank", ranker)])
 
-def first_candidates(measure: Measure, budget: Budget, boosting: bool) -> Candidates:
-    """Linear rankers, then boosted thresholds and trees by loss and pair weights."""
-    linear: Candidates = [(f"RankSVM C={C:g}", RankSVM(C=C)) for C in budget.penalties]
-    if not boosting:
+    large = n_rows * n_features >= MANY_CELLS
+    listwise = "ndcg" if measure.name == "NDCG" else None
+    linear: Candidates = [("RankSVM", scaled(RankSVM()))]
+    if quality >= 3:
+        linear.append(("MPRank", scaled(MPRank())))
+    if quality >= 3 and not large:
+        linear.append(("BayesianPRank", scaled(BayesianPRank())))
+        if listwise is not None:
+            linear.append(("RankSVM NDCG", scaled(RankSVM(weighting=listwise))))
+    if quality == 5:
+        linear.append(("Regression", scaled(Regression(alpha=1.0))))
+        linear.append(("SVRank", scaled(SVRank())))
+    if sparse and n_features > MANY_COLUMNS:
         return linear
-    stopping = EarlyStopping(measure=str(measure), n_iter_no_change=budget.patience)
-    shared: dict[str, Any] = {"n_estimators": budget.n_estimators, "early_stopping": stopping}
-    usual = budget.leaves[1]
-    trees = TreeRanking(max_leaf_nodes=usual)
-    boosted: Candidates = [
-        ("RankBoost thresholds", RankBoost(**shared)),
-        ("RankBoost trees", RankBoost(estimator=trees, **shared)),
-    ]
-    weights = [WEIGHTS.get(measure.name), None]
-    for weighting in dict.fromkeys(weights):
-        model = LambdaMART(weighting=weighting, max_leaf_nodes=usual, **shared)
-        boosted.append((_name(model), model))
-    return linear + boosted
+    boosted = _boosted(measure, quality, n_rows, large)
+    other: Candidates = []
+    if quality >= 3 and not large:
+        net = RankNet(hidden_layer_sizes=(32,))
+        other.append(("RankNet", scaled(net)))
+    if quality >= 3 and n_rows <= MOST_KERNEL_ROWS and not sparse:
+        other.append(("KeepRank", scaled(KeepRank(n_components=N_LANDMARKS), MinMaxScaler)))
+    return linear + boosted + other
 
 
-def unjudged_candidates() -> Candidates:
-    """The safest ranker first: nothing is held out to evaluate it."""
-    return [("RankSVM C=1", RankSVM()), ("RankBoost thresholds", RankBoost())]
+def _boosted(measure: Measure, quality: int, n_rows: int, large: bool) -> Candidates:
+    stopping = EarlyStopping(measure=str(measure), n_iter_no_change=50)
+    rounds: dict[str, Any] = {"n_estimators": 1000 if large else 600, "early_stopping": stopping}
+    leaves = 63 if large else 15 if n_rows >= FEW_ROWS else 6
+    trees: dict[str, Any] = {
+        **rounds,
+        "max_leaf_nodes": leaves,
+        "min_samples_leaf": 20 if n_rows >= FEW_ROWS else 5,
+        "subsample": 0.5,
+        "colsample": 0.3,
+    }
+    weighting = WEIGHTS.get(measure.name)
+    squared = {"loss": "squared", "weighting": None, "learning_rate": 0.1 if large else 0.05}
+    found: Candidates = [("RankBoost", RankBoost(**rounds))] if not large else []
+    if quality >= 4 and not large:
+        found.append(("FRank", FRank(n_estimators=200, early_stopping=stopping)))
+        small = TreeRanking(max_leaf_nodes=leaves)
+        found.append(("RankBoost trees", RankBoost(estimator=small, **rounds)))
+    variants: dict[str, dict[str, Any]] = {"LambdaMART squared": squared}
+    if weighting is not None:
+        variants[f"LambdaMART {measure.name}"] = {"weighting": weighting}
+    if weighting is None or quality >= 4:
+        variants["LambdaMART logistic"] = {"weighting": None}
+    if quality >= 3 and not large:
+        variants["LambdaMART grade difference"] = {"weighting": "grade_difference"}
+        few = {"weighting": weighting, "max_leaf_nodes": max(4, leaves // 2), "colsample": 0.5}
+        variants["LambdaMART small trees"] = few
+    if quality >= 4:
+        change = {"loss": "squared", "weighting": "grade_difference"}
+        variants["LambdaMART squared, grade difference"] = change
+        deep = {"weighting": weighting, "max_leaf_nodes": 2 * leaves, "learning_rate": 0.05}
+        variants["LambdaMART large trees"] = deep
+    found += [(name, LambdaMART(**{**trees, **change})) for name, change in variants.items()]
+    return found
 
 
-def refinements(results: list[CandidateResult], budget: Budget) -> Candidates:
-    """The best LambdaMART with fewer leaves, with more, and with a smaller learning rate."""
-    boosted = [result for result in results if isinstance(result.model, LambdaMART)]
-    if not boosted:
-        return []
-    best = max(boosted, key=goodness).model
-    few, _, many = budget.leaves
-    changes: list[dict[str, Any]] = [
-        {"max_leaf_nodes": few},
-        {"max_leaf_nodes": many},
-        {"learning_rate": best.learning_rate / 2, "n_estimators": 2 * best.n_estimators},
-    ]
-    models = [clone(best).set_params(**change) for change in changes[: budget.n_refinements]]
-    return [(_name(model), model) for model in models]
-
-
-def _name(model: LambdaMART) -> str:
-    weighting = model.weighting or "unweighted"
-    rate = "" if model.learning_rate == 0.1 else f", rate {model.learning_rate:g}"
-    return f"LambdaMART {weighting}, {model.max_leaf_nodes} leaves{rate}"
-
-
-def simplicity(model: Any) -> float:
-    """How complex a default candidate is: linear, boosted thresholds, then boosted trees."""
-    last = model[-1] if hasattr(model, "steps") else model
-    if isinstance(last, RankSVM):
-        return float(last.C) / 1000.0
-    if isinstance(last, RankBoost):
-        return 2.0 if isinstance(last.estimator, TreeRanking) else 1.0
-    return 3.0 + float(last.max_leaf_nodes) / 1000.0
+def unjudged_candidates(n_rows: int) -> Candidates:
+    """A good default first, if nothing is held out to evaluate it; then one that takes NaN."""
+    svm = ("RankSVM", RankPipeline([("scale", StandardScaler()), ("rank", RankSVM())]))
+    if n_rows >= MANY_ROWS:
+        return [("LambdaMART", LambdaMART(subsample=0.5, colsample=0.5, n_estimators=200)), svm]
+    return [svm, ("RankBoost", RankBoost())]
 
 
 @dataclass(frozen=True, eq=False)
 class CandidateResult:
-    """One candidate and its scores on held-out queries.
+    """One candidate, cross-fitted, and how well it ranked queries that it had not seen.
 
     Attributes
     ----------
     name : str
-    model : the candidate, fitted on the training rows of the first fold
+    estimator : the candidate as it was tried, not fitted
+    models : the models of the folds; empty for an ensemble, which is of all of them
+    scales : the standard deviation of each model's scores within queries, on rows it has not seen
     scores : Scores of the held-out rows; None if nothing was held out
     held_out : (n_held_out,) the score of each held-out row; None likewise
-    n_iterations : the number of rounds to train, from the mean curve; None without early stopping
+    n_iterations : the number of rounds of each model, from the mean curve; None without early
+        stopping
     curve : (n_rounds,) the mean of the measure over the folds after each round; None likewise
-    n_folds : int, over how many folds
     seconds : float, for training and evaluation on all folds
-    simplicity : float, lower for simpler default candidates; None for those of the caller
     """
 
     name: str
-    model: Any
+    estimator: Any
+    models: tuple[Any, ...] = ()
+    scales: tuple[float, ...] = ()
     scores: Scores | None = None
     held_out: FloatArray | None = None
     n_iterations: int | None = None
     curve: FloatArray | None = None
-    n_folds: int = 0
     seconds: float = 0.0
-    simplicity: float | None = None
+
+    @property
+    def goodness(self) -> float:
+        """The mean of the first measure, higher is better; -inf if there is none."""
+        if self.scores is None:
+            return -np.inf
+        measure = self.scores.measures[0]
+        mean = self.scores.to_dict()[str(measure)]
+        return -np.inf if mean is None else measure.sign * mean
 
     def __str__(self) -> str:
         means = {} if self.scores is None else self.scores.to_dict()
@@ -163,30 +193,14 @@ class CandidateResults(tuple[CandidateResult, ...]):
 
     @property
     def best(self) -> CandidateResult:
-        """The candidate to keep.
-
-        The best mean of the first measure. Of the default candidates within one standard error
-        of it (of the difference, paired by query) the simplest. The first candidate if nothing was
-        held out.
-        """
-        top = self._top
-        near = [
-            result for result in self if result.simplicity is not None and _is_near(result, top)
-        ]
-        return min(near, key=lambda result: result.simplicity or 0.0, default=top)
+        """The candidate with the best mean of the first measure; the first if nothing is known."""
+        return max(self, key=lambda result: result.goodness)
 
     @property
-    def _top(self) -> CandidateResult:
-        return max(self, key=goodness)
-
-    @property
-    def reason(self) -> str:
-        """Why ``best`` is kept, if another candidate has a better mean; else empty."""
-        if self.best is self._top:
-            return ""
-        return (
-            f"{self.best.name} is the simplest candidate within one standard error of the best one"
-        )
+    def simplest(self) -> CandidateResult:
+        """The first candidate within one standard error of the best one, paired by query."""
+        best = self.best
+        return next(result for result in self if result is best or _is_near(result, best))
 
     def __repr__(self) -> str:
         comparison = self.comparison
@@ -197,24 +211,14 @@ class CandidateResults(tuple[CandidateResult, ...]):
         return repr(self) if comparison is None else comparison.to_html()
 
 
-def goodness(result: CandidateResult) -> float:
-    if result.scores is None:
-        return -np.inf
-    measure = result.scores.measures[0]
-    mean = result.scores.to_dict()[str(measure)]
-    return -np.inf if mean is None else measure.sign * mean
-
-
-def _is_near(result: CandidateResult, top: CandidateResult) -> bool:
-    """Whether the mean is at most one standard error of the paired difference below the top."""
-    if result.scores is None or top.scores is None or top.simplicity is None:
-        return result is top
-    measure = top.scores.measures[0]
-    lead = measure.sign * (top.scores.per_query(measure) - result.scores.per_query(measure))
+def _is_near(result: CandidateResult, best: CandidateResult) -> bool:
+    """Whether the mean is at most one standard error of the paired difference below the best."""
+    if result.scores is None or best.scores is None:
+        return False
+    measure = best.scores.measures[0]
+    lead = measure.sign * (best.scores.per_query(measure) - result.scores.per_query(measure))
     lead = lead[np.isfinite(lead)]
-    if len(lead) < 2:
-        return result is top
-    return bool(lead.mean() <= lead.std(ddof=1) / np.sqrt(len(lead)))
+    return len(lead) > 1 and bool(lead.mean() <= lead.std(ddof=1) / np.sqrt(len(lead)))
 
 
 def best_round(curves: list[FloatArray], sign: float) -> tuple[int, FloatArray]:

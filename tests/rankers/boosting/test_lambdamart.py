@@ -478,3 +478,22 @@ def test_the_weight_of_a_nearly_perfect_query_keeps_its_digits() -> None:
     for total in (1e-300, 1e-17, 1e-12, 9.9e-7, 1.1e-6, 1e-3, 1.0, 1e6):
         exact = np.log1p(total) / (total * np.log(2.0))
         assert log_share(total) == pytest.approx(exact, rel=1e-9)
+
+
+@pytest.mark.parametrize("categorical", [None, [2]])
+def test_truncated_trees_are_those_of_a_shorter_training(
+    categorical: Any, model_bytes: Any
+) -> None:
+    rng = np.random.default_rng(0)
+    X, qid = rng.normal(size=(400, 4)), np.repeat(np.arange(20), 20)
+    X[:, 2] = rng.integers(0, 6, 400)
+    y = np.digitize(X[:, 0] + (X[:, 2] == 3), [0, 1])
+    how = {"subsample": 0.5, "random_state": 0, "categorical_features": categorical}
+    long = rw.LambdaMART(n_estimators=12, **how).fit(X, y, qid=qid)
+    for n in (9, 4, 1):
+        short = rw.LambdaMART(n_estimators=n, **how).fit(X, y, qid=qid)
+        long.truncate(n).set_params(n_estimators=n)
+        assert model_bytes(long) == model_bytes(short)
+    assert long.truncate(5).best_iteration_ == 1
+    with pytest.raises(rw.exceptions.ParameterError):
+        long.truncate(-1)

@@ -276,3 +276,16 @@ def test_large_features_do_not_overflow_single_precision() -> None:
     X, y = 1e10 * rng.normal(size=(1100, 3)), rng.integers(0, 2, 1100)
     model = OnlineKeepRank(kernel="poly", degree=2).fit(X, y)
     assert np.isfinite(model.decision_function(X)).all()
+
+
+def test_n_components_keeps_the_scores_with_few_support_rows():
+    rng = np.random.default_rng(0)
+    X, y = rng.random((400, 5)), rng.integers(0, 3, 400)
+    whole = KeepRank().fit(X, y)
+    small = KeepRank(n_components=60).fit(X, y)
+    assert small.support_.shape == (60, 5)
+    new = rng.random((300, 5))
+    ours, theirs = (one.decision_function(new) for one in (small, whole))
+    assert np.var(ours - theirs) < 0.01 * np.var(theirs)
+    same = KeepRank(n_components=400).fit(X, y)
+    np.testing.assert_array_equal(same.dual_coef_, whole.dual_coef_)

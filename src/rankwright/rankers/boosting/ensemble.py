@@ -216,6 +216,19 @@ class Ensemble:
             arrays["node_categories"] = np.concatenate(known)
         return replace(self, **arrays)
 
+    def first(self, n_trees: int) -> Ensemble:
+        """The first trees only."""
+        end = int(self.root[n_trees]) if n_trees < len(self.root) else len(self.node_feature)
+        arrays: dict[str, Any] = {"alpha": self.alpha[:n_trees], "root": self.root[:n_trees]}
+        for name in ("feature", "threshold", "default", "low", "high", "value", "gain", "cover"):
+            arrays[f"node_{name}"] = getattr(self, f"node_{name}")[:end]
+        if self.node_cat_ptr is not None:
+            ends = self.node_cat_ptr[: end + 1]
+            arrays |= {"node_cat_ptr": ends, "node_categories": self.node_categories[: ends[-1]]}
+            if ends[-1] == 0:  # as from_rounds has it without categories
+                arrays |= {"node_cat_ptr": None, "node_categories": None}
+        return replace(self, **arrays)
+
     def _category_ends(self) -> Any:
         none = np.zeros(len(self.node_feature) + 1, np.int64)
         return none if self.node_cat_ptr is None else self.node_cat_ptr

@@ -201,6 +201,8 @@ class LambdaMART(BoostedRanker):
     _takes: ClassVar = (Grades,)
     _abstains: ClassVar = True
 
+    training_bound_: float | None
+
     def __init__(
         self,
         *,
@@ -267,6 +269,20 @@ class LambdaMART(BoostedRanker):
         finally:
             for name in ("_n_more", "_initial"):
                 self.__dict__.pop(name, None)
+
+    def truncate(self, n_estimators: int) -> Self:
+        """Keep the first ``n_estimators`` trees only, as if ``fit`` had been given that number.
+
+        ``training_bound_`` becomes None, since it depends on the training rows.
+        """
+        check_is_fitted(self)
+        schema.at_least(0).check("truncate", "n_estimators", n_estimators)
+        if n_estimators < len(self.alpha_):
+            ensemble = self._ensemble.first(n_estimators)
+            self._keep_ensemble(ensemble)
+            self.training_bound_ = None
+            self.__dict__.pop("_seen", None)
+        return self
 
     def __getstate__(self) -> Any:
         return {name: value for name, value in super().__getstate__().items() if name != "_seen"}
@@ -423,11 +439,13 @@ class LambdaMART(BoostedRanker):
 
     def _keep(self, known: Ensemble | None, trees: list[Tree], n_features: int) -> None:
         ensemble = Ensemble.from_rounds(n_features, False, trees, True, False)
-        ensemble = known.joined(ensemble) if known else ensemble
+        self._keep_ensemble(known.joined(ensemble) if known else ensemble)
+
+    def _keep_ensemble(self, ensemble: Ensemble) -> None:
         for name in self._learned:
             if hasattr(ensemble, name.removesuffix("_")):
                 setattr(self, name, getattr(ensemble, name.removesuffix("_")))
-        self.feature_importances_ = ensemble.gain_shares(n_features)
+        self.feature_importances_ = ensemble.gain_shares(ensemble.n_inputs)
         self.best_iteration_ = len(ensemble.alpha)
 
     def _feature_mask(self, n_features: int) -> BoolArray:

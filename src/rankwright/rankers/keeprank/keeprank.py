@@ -10,6 +10,7 @@ import numpy as np
 from rankwright._typing import FloatArray
 from rankwright.feedback.base import Feedback, Grades
 from rankwright.rankers import schema
+from rankwright.rankers.early_stopping import Validation
 from rankwright.rankers.keeprank.base import (
     CONSTRAINTS,
     LEARNED,
@@ -18,7 +19,9 @@ from rankwright.rankers.keeprank.base import (
     grades_of,
 )
 from rankwright.rankers.keeprank.expansion import SupportTable
+from rankwright.rankers.kernels import Gram, pick_landmarks
 from rankwright.rankers.schema import integer
+from rankwright.scoring.kernel import KernelExpansion
 
 BLOCK = 32  # products of whole kernel columns cost n_items * BLOCK per example
 
@@ -67,10 +70,15 @@ class KeepRank(RelaxationRanker):
     early_stopping : bool, int, EarlyStopping or None, default None
         Keep the best pass on validation queries. An int is the number of passes without
         improvement after which to stop.
+    n_components : int >= 1 or None, default None
+        Keep at most this many support rows: after training, the scores are approximated by kernels
+        around so many training rows (chosen by pivoted Cholesky, weighted by least squares over all
+        of them). Scoring a row then takes ``n_components`` kernel values instead of one per
+        training row. None keeps the model as trained.
 
     Attributes
     ----------
-    support_ : (n_support, n_features) array, the training rows
+    support_ : (n_support, n_features) array, the training rows, or those that were kept
     dual_coef_ : (n_support,) array
     classes_ : (n_classes,) array, the grades (none from pairs alone)
     thresholds_ : (n_classes - 1,) array, ascending; empty for binary levels
@@ -92,7 +100,11 @@ class KeepRank(RelaxationRanker):
     [False, True, True, False]
     """
 
-    _constraints: ClassVar = {**CONSTRAINTS, "tol": schema.number(0.0)}
+    _constraints: ClassVar = {
+        **CONSTRAINTS,
+        "tol": schema.number(0.0),
+        "n_components": schema.optional(schema.at_least(1)),
+    }
     _learned: ClassVar = {**LEARNED, "n_iter_": integer(low=0)}
 
     def __init__(
@@ -111,6 +123,7 @@ class KeepRank(RelaxationRanker):
         random_state: Any = None,
         normalize: str | None = None,
         early_stopping: Any = None,
+        n_components: int | None = None,
     ) -> None:
         self.kernel = kernel
         self.gamma = gamma
@@ -125,6 +138,21 @@ class KeepRank(RelaxationRanker):
         self.random_state = random_state
         self.normalize = normalize
         self.early_stopping = early_stopping
+        self.n_components = n_components
+
+    def _fit(self, X: Any, feedback: Feedback, validation: Validation | None = None) -> None:
+        super()._fit(X, feedback, validation)
+        if self.n_components is not None and self.n_components < len(self.support_):
+            self._compress(int(self.n_components))
+
+    def _compress(self, n_components: int) -> None:
+        """Approximate the scores of the training rows with kernels around some of them."""
+        scores = KernelExpansion(self._kernel(), self.support_, self.dual_coef_)
+        landmarks = pick_landmarks(Gram(self._kernel()), self.support_, n_components)
+        target = scores.decision_function(self.support_)
+        coef: Any = np.linalg.lstsq(landmarks.features, target, rcond=None)[0]
+        self.dual_coef_ = landmarks.dual(coef)
+        self.support_ = self.support_[landmarks.rows]
 
     def _advice_for_many_rows(self) -> str | None:
         return "Use OnlineKeepRank with a budget, for example budget=1000, or fewer rows."
