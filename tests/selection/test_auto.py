@@ -200,7 +200,7 @@ def test_missing_values_leave_out_candidates_that_cannot_handle_them() -> None:
     candidates = [*LINEAR, ("boost", rw.RankBoost(n_estimators=3)), ("filled", filled)]
     model = rw.AutoRanker(candidates).fit(X, DATA.y, qid=DATA.qid)
     assert [one.name for one in model.results_] == ["boost", "filled", "ensemble"]
-    with pytest.raises(DataError, match="PRank, Regression cannot handle"):
+    with pytest.raises(DataError, match="PRank, Regression: X has missing values"):
         rw.AutoRanker(LINEAR).fit(X, DATA.y, qid=DATA.qid)
 
 
@@ -246,6 +246,8 @@ def test_weights_of_rows_are_passed_on() -> None:
     plain, weighted = (fit(rw.AutoRanker(mart), sample_weight=w) for w in (None, weight))
     ours, theirs = (one.decision_function(VALID.X) for one in (plain, weighted))
     assert not np.array_equal(ours, theirs)
+    some = fit(rw.AutoRanker(FEW_ROUNDS[:4] + FEW_ROUNDS[5:]), sample_weight=weight)
+    assert some.dropped_ == {"kernel": "it takes no sample_weight"}
 
 
 @pytest.mark.parametrize("quality", [1, 2, 3, 4, 5])

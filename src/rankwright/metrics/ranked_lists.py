@@ -19,6 +19,7 @@ from rankwright._typing import BoolArray, FloatArray, IntArray
 from rankwright.data.queries import Queries
 
 BLOCK_CELLS = 1 << 16  # half a megabyte per matrix: several fit in the second-level cache
+FEW_CELLS = 1 << 14  # up to so many, padding costs less than another block
 
 
 def group_begins(ordered: NDArray[Any]) -> BoolArray:
@@ -176,7 +177,7 @@ def ranked_lists(
 
 
 def query_blocks(queries: Queries) -> Iterator[IntArray]:
-    """Queries of similar size together, so that there is little padding."""
+    """Queries of similar size together, so that there is little padding; a few of any size."""
     by_size = np.argsort(queries.sizes, kind="stable")
     by_size = by_size[np.searchsorted(queries.sizes[by_size], 1) :]  # a query may have no items
     sizes = queries.sizes[by_size]
@@ -185,6 +186,8 @@ def query_blocks(queries: Queries) -> Iterator[IntArray]:
         widest = int(sizes[start] * 1.25) + 4
         stop = int(np.searchsorted(sizes, widest, side="right"))
         stop = min(stop, start + max(1, BLOCK_CELLS // max(1, int(sizes[stop - 1]))))
+        few = sizes[start:] * np.arange(1, len(sizes) - start + 1) <= FEW_CELLS
+        stop = max(stop, start + int(few.sum()))
         yield by_size[start:stop]
         start = stop
 

@@ -8,6 +8,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from inspect import signature
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -280,17 +281,25 @@ class AutoRanker(BestRanker):
                     f"AutoRanker(deploy_to={self.deploy_to!r}): the target holds none of the "
                     f"candidates {', '.join(no)}. Give others with estimators=."
                 )
-        lacking = [name for name, one in given if has_nan and not allows_nan(one)]
-        usable = [(name, one) for name, one in given if name not in lacking]
-        if not usable:
-            names = ", ".join(lacking)
+        unable = {
+            "X has missing values (NaN)": [
+                n for n, one in given if has_nan and not allows_nan(one)
+            ],
+            "it takes no sample_weight": [
+                n for n, one in given if rows.weight is not None and not _takes_weights(one)
+            ],
+        }
+        for why, names in unable.items():
+            self._drop(names, why)
+            given = [(name, one) for name, one in given if name not in names]
+        if not given:
+            reasons = [f"{', '.join(names)}: {why}" for why, names in unable.items() if names]
             raise DataError(
-                f"AutoRanker: X has missing values (NaN), which {names} cannot handle. Fill "
-                "them, or use a ranker that supports missing values, such as RankBoost."
+                f"AutoRanker: no candidate can be trained on these rows ({'; '.join(reasons)}). "
+                "Use one that can, such as RankBoost, or prepare the rows."
             )
-        self._drop(lacking, "X has missing values (NaN); fill them to have it tried")
         stop = plan.measures[0] if judged else None
-        return [(name, scaled(_prepared(clone(one), stop, seed), rows.X)) for name, one in usable]
+        return [(name, scaled(_prepared(clone(one), stop, seed), rows.X)) for name, one in given]
 
     def _drop(self, names: list[str], why: str) -> None:
         self.dropped_ |= dict.fromkeys(names, why)
@@ -712,6 +721,11 @@ def _size(model: Any) -> str:
     roots = [getattr(one, "root_", None) for one in model.members_]
     n_trees = sum(len(root) for root in roots if root is not None)
     return f"size: {len(model.members_)} models{f', {n_trees} trees' if n_trees else ''}; "
+
+
+def _takes_weights(estimator: Any) -> bool:
+    last = estimator[-1] if hasattr(estimator, "steps") else estimator
+    return "sample_weight" in signature(last.fit).parameters
 
 
 def _has_nan(X: Any) -> bool:

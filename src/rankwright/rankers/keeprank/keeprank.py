@@ -7,10 +7,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rankwright._typing import FloatArray
+from rankwright._typing import FloatArray, IntArray
 from rankwright.feedback.base import Feedback, Grades
 from rankwright.rankers import schema
-from rankwright.rankers.early_stopping import Validation
 from rankwright.rankers.keeprank.base import (
     CONSTRAINTS,
     LEARNED,
@@ -21,7 +20,7 @@ from rankwright.rankers.keeprank.base import (
 from rankwright.rankers.keeprank.expansion import SupportTable
 from rankwright.rankers.kernels import Gram, pick_landmarks
 from rankwright.rankers.schema import integer
-from rankwright.scoring.kernel import KernelExpansion
+from rankwright.scoring.kernel import Kernel
 
 BLOCK = 32  # products of whole kernel columns cost n_items * BLOCK per example
 
@@ -71,10 +70,9 @@ class KeepRank(RelaxationRanker):
         Keep the best pass on validation queries. An int is the number of passes without
         improvement after which to stop.
     n_components : int >= 1 or None, default None
-        Keep at most this many support rows: after training, the scores are approximated by kernels
-        around so many training rows (chosen by pivoted Cholesky, weighted by least squares over all
-        of them). Scoring a row then takes ``n_components`` kernel values instead of one per
-        training row. None keeps the model as trained.
+        Approximate the kernel matrix by so many of the training rows (Nyström's method; rows are
+        picked by pivoted Cholesky). Training then takes time in proportion to the rows and not to
+        their square, and the model has ``n_components`` support rows. None computes every value.
 
     Attributes
     ----------
@@ -140,50 +138,94 @@ class KeepRank(RelaxationRanker):
         self.early_stopping = early_stopping
         self.n_components = n_components
 
-    def _fit(self, X: Any, feedback: Feedback, validation: Validation | None = None) -> None:
-        super()._fit(X, feedback, validation)
-        if self.n_components is not None and self.n_components < len(self.support_):
-            self._compress(int(self.n_components))
-
-    def _compress(self, n_components: int) -> None:
-        """Approximate the scores of the training rows with kernels around some of them."""
-        scores = KernelExpansion(self._kernel(), self.support_, self.dual_coef_)
-        landmarks = pick_landmarks(Gram(self._kernel()), self.support_, n_components)
-        target = scores.decision_function(self.support_)
-        coef: Any = np.linalg.lstsq(landmarks.features, target, rcond=None)[0]
-        self.dual_coef_ = landmarks.dual(coef)
-        self.support_ = self.support_[landmarks.rows]
-
     def _advice_for_many_rows(self) -> str | None:
-        return "Use OnlineKeepRank with a budget, for example budget=1000, or fewer rows."
+        if self.n_components is not None:
+            return None
+        return "Set n_components, for example n_components=200, or use fewer rows."
 
     def _passes(self, rows: FloatArray, feedback: Feedback) -> Iterator[None]:
         copies = _copies(feedback, len(rows))
-        used, alike = copies > 0, bool((copies == 1.0).all())
-        table = SupportTable.of(self._kernel(), rows, len(rows), rows[:0])
         thresholds = self._begin_with(grades_of(feedback))
         relaxation = Relaxation(thresholds, thresholds)
-        dual, drift = np.zeros(len(rows)), np.zeros(len(rows))
-        self.support_, self.n_iter_ = rows[used], 0
+        model: _Columns | _LandmarkColumns
+        if self.n_components is None:
+            model = _Columns(self._kernel(), rows, copies)
+        else:
+            model = _LandmarkColumns(self._kernel(), rows, copies, int(self.n_components))
+        self.n_iter_ = 0
         for examples in self._orders(feedback):
             relaxation.squares, start = 0.0, relaxation.clock
             for members, block in examples.blocks(BLOCK):
-                columns = table.kernel_with(table.rows[members])
-                weighted = columns if alike else columns * copies.astype(columns.dtype)
-                scores = np.asarray(columns @ (copies * dual).astype(columns.dtype), np.float64)
-                gram = np.asarray(weighted @ columns.T, dtype=np.float64)
-                steps, lags = relaxation.learn(gram, block, scores, self._settings())
-                dual += steps.astype(columns.dtype) @ columns
-                drift += lags.astype(columns.dtype) @ columns
+                gram, scores = model.products(members)
+                model.move(*relaxation.learn(gram, block, scores, self._settings()))
             self.n_iter_ += 1
             self.error_ = relaxation.squares / max(relaxation.clock - start, 1e-300)
             averaged = self.average and relaxation.clock > 0
-            final = dual - drift / relaxation.clock if averaged else dual
-            self.dual_coef_ = (copies * final)[used]
+            clock = relaxation.clock if averaged else None
+            self.support_, self.dual_coef_ = model.expansion(clock)
             self.thresholds_ = relaxation.final_thresholds(self.average)
             yield
             if self.error_ <= self.tol:
                 return
+
+
+class _Columns:
+    """The coefficients of all rows, moved along whole columns of the kernel matrix."""
+
+    def __init__(self, kernel: Kernel, rows: FloatArray, copies: FloatArray) -> None:
+        self._rows, self._copies = rows, copies
+        self._alike = bool((copies == 1.0).all())
+        self._table = SupportTable.of(kernel, rows, len(rows), rows[:0])
+        self._dual, self._drift = np.zeros(len(rows)), np.zeros(len(rows))
+        self._columns: Any = None
+
+    def products(self, members: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Products of the columns of these rows with each other, and the scores of the rows."""
+        self._columns = columns = self._table.kernel_with(self._table.rows[members])
+        weighted = columns if self._alike else columns * self._copies.astype(columns.dtype)
+        coef = (self._copies * self._dual).astype(columns.dtype)
+        gram = np.asarray(weighted @ columns.T, dtype=np.float64)
+        return gram, np.asarray(columns @ coef, np.float64)
+
+    def move(self, steps: FloatArray, lags: FloatArray) -> None:
+        """Add so much of each of the columns; ``lags`` belong to the mean over time."""
+        self._dual += steps.astype(self._columns.dtype) @ self._columns
+        self._drift += lags.astype(self._columns.dtype) @ self._columns
+
+    def expansion(self, clock: float | None) -> tuple[FloatArray, FloatArray]:
+        """Support rows and their coefficients; with a clock the mean until then."""
+        final = self._dual if clock is None else self._dual - self._drift / clock
+        used = self._copies > 0
+        return self._rows[used], (self._copies * final)[used]
+
+
+class _LandmarkColumns:
+    """The same in the coordinates of some rows, whose products are nearly the kernel matrix.
+
+    With features F, kernel matrix F F' and copies C, a column is F f_p. Products of columns are
+    f_p' F' C F f_q, scores F w for w = F' C alpha, and a step along a column adds F' C F f_p to w.
+    """
+
+    def __init__(self, kernel: Kernel, rows: FloatArray, copies: FloatArray, n: int) -> None:
+        self._landmarks = pick_landmarks(Gram(kernel), rows, n)
+        self._support = rows[self._landmarks.rows]
+        features = self._landmarks.features
+        self._along = features @ (features.T @ (copies[:, None] * features))
+        self._coef, self._drift = np.zeros((2, features.shape[1]))
+        self._members = np.zeros(0, np.int64)
+
+    def products(self, members: IntArray) -> tuple[FloatArray, FloatArray]:
+        self._members = members
+        features = self._landmarks.features[members]
+        return self._along[members] @ features.T, features @ self._coef
+
+    def move(self, steps: FloatArray, lags: FloatArray) -> None:
+        self._coef += steps @ self._along[self._members]
+        self._drift += lags @ self._along[self._members]
+
+    def expansion(self, clock: float | None) -> tuple[FloatArray, FloatArray]:
+        coef = self._coef if clock is None else self._coef - self._drift / clock
+        return self._support, self._landmarks.dual(coef)
 
 
 def _copies(feedback: Feedback, n_items: int) -> FloatArray:
