@@ -31,7 +31,7 @@ PLACES = [(1, 64), (2, 7), (3, 2), (2, 1), (3, 7), (1, 2), (3, 64)]
 def test_workers_partitions_and_order(name, first, judged, clients, model_bytes, monkeypatch):
     """Data frames in partitions that tear queries."""
     from_pandas = pytest.importorskip("dask.dataframe").from_pandas
-    monkeypatch.setattr("rankwright.rankers.boosting.training.SMALL", 0)
+    monkeypatch.setattr("rankwright.rankers.boosting.weak_learners.splitting.FEW_ENTRIES", 0)
     X, names = np.nan_to_num(judged.X), [*"abcde"]
     frame = pd.DataFrame(X, columns=names).assign(label=judged.y, query=judged.qid)
     model, files = MODELS[name], set()

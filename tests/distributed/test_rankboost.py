@@ -14,7 +14,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::rankwright.exceptions.ClusterWa
 @pytest.fixture
 def many(monkeypatch):
     """Take the path of many values for few."""
-    monkeypatch.setattr("rankwright.rankers.boosting.training.SMALL", 0)
+    monkeypatch.setattr("rankwright.rankers.boosting.weak_learners.splitting.FEW_ENTRIES", 0)
 
 
 def shuffled(judged, seed):

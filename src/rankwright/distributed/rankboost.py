@@ -35,7 +35,6 @@ from rankwright.feedback.pair_weights import (
     unit_sum,
 )
 from rankwright.parallel import Team
-from rankwright.rankers.boosting import training
 from rankwright.rankers.boosting.binning import integer_mass
 from rankwright.rankers.boosting.ensemble import (
     BASELINE_ROWS,
@@ -49,6 +48,7 @@ from rankwright.rankers.boosting.training import (
     run_rounds,
     smoothing_of,
 )
+from rankwright.rankers.boosting.weak_learners import splitting
 from rankwright.rankers.boosting.weak_learners.features import FeatureLearner
 from rankwright.rankers.boosting.weak_learners.splitting import (
     DEFAULTS,
@@ -124,7 +124,7 @@ def fit(estimator: Any, engine: Engine, rows: ShardedRows) -> None:
         )
     validation = None if rows.eval_set is None else Validation(rows.eval_set, stopping)
     facts = engine.reduce(engine.map(find_facts, rows.shards), add_facts)
-    if facts.n_known <= training.SMALL:
+    if facts.n_known <= splitting.FEW_ENTRIES:
         _fit_here(estimator, engine, rows, validation)
         return
     _check(estimator, facts)

@@ -1,4 +1,4 @@
-"""Few values: all rounds in one call, and features left out; against one call for every feature."""
+"""Features that most rows lack: only present values are read, and features are left out."""
 
 from __future__ import annotations
 
@@ -10,22 +10,19 @@ from scipy import sparse
 from sklearn.base import clone
 
 from rankwright.feedback.base import Grades
-from rankwright.rankers.boosting import training
+from rankwright.rankers.boosting.adaboost import AdaBoostRanker
+from rankwright.rankers.boosting.frank import FRank
 from rankwright.rankers.boosting.rankboost import RankBoost
-from rankwright.rankers.boosting.weak_learners import features, query_splitting
+from rankwright.rankers.boosting.weak_learners import features, query_splitting, splitting
 
 pytestmark = pytest.mark.filterwarnings("ignore::rankwright.exceptions.DegenerateDataWarning")
-
-
-def watch(_: Any) -> bool:
-    return False
 
 
 def ratings(seed: int, n_rows: int = 60, n_features: int = 25) -> tuple[Any, Any, Any]:
     """Films, each rated by some of the viewers; the last feature has a value of its own per row."""
     rng = np.random.default_rng(seed)
     X = rng.integers(1, 6, (n_rows, n_features)).astype(float)
-    X[rng.random(X.shape) < 0.7] = np.nan
+    X[rng.random(X.shape) < 0.85] = np.nan
     X[:, 3] = np.nan
     X[:, -1] = rng.permutation(n_rows)
     return X, rng.integers(1, 6, n_rows), rng.integers(0, 2, n_rows)
@@ -40,23 +37,45 @@ def assert_equal(one: RankBoost, other: RankBoost) -> None:
     assert one.train_rloss_ == pytest.approx(other.train_rloss_, abs=2e-3)
 
 
+@pytest.fixture
+def entries_only(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A function that returns the fits of a ranker with and without ``EntryScan``."""
+
+    def both(model: Any, *rows: Any, **queries: Any) -> tuple[Any, Any]:
+        taken = []
+        scan_entries = splitting.EntryScan.scan
+        with monkeypatch.context() as patch:
+            patch.setattr(
+                splitting.EntryScan, "scan", lambda *given: taken.append(1) or scan_entries(*given)
+            )
+            one = clone(model).fit(*rows, **queries)
+            assert taken
+            taken.clear()
+            patch.setattr(splitting, "FEW_ENTRIES", 0)
+            other = clone(model).fit(*rows, **queries)
+            assert not taken
+        return one, other
+
+    return both
+
+
 @pytest.mark.parametrize("cumulative", ["signed", True, False])
-@pytest.mark.parametrize("default", ["learned", 0, 1])
+@pytest.mark.parametrize("default", ["learned", 0, 1, 0.25])
 @pytest.mark.parametrize("max_bins", [255, 8, None])
-def test_it_learns_what_the_general_way_learns(
-    cumulative: Any, default: Any, max_bins: Any
+def test_reading_present_values_only_learns_the_same_model(
+    entries_only: Any, cumulative: Any, default: Any, max_bins: Any
 ) -> None:
     X, y, qid = ratings(0)
-    options = {
-        "cumulative": cumulative,
-        "default": default,
-        "max_bins": max_bins,
-        "n_estimators": 120,
-    }
-    assert_equal(
-        RankBoost(**options).fit(X, y, qid=qid),
-        RankBoost(callbacks=[watch], **options).fit(X, y, qid=qid),
-    )
+    model = RankBoost(cumulative=cumulative, default=default, max_bins=max_bins, n_estimators=120)
+    assert_equal(*entries_only(model, X, y, qid=qid))
+
+
+def test_other_boosted_rankers_learn_the_same_model_from_present_values(entries_only: Any) -> None:
+    X, y, qid = ratings(4)
+    one, other = entries_only(AdaBoostRanker(n_estimators=10), X, y > 3, qid=qid)
+    np.testing.assert_allclose(one.decision_function(X), other.decision_function(X), rtol=1e-9)
+    one, other = entries_only(FRank(n_estimators=5), X, y, qid=qid)
+    np.testing.assert_allclose(one.decision_function(X), other.decision_function(X), rtol=1e-9)
 
 
 def test_rows_without_an_entry_that_abstain_are_the_same_as_nan() -> None:
@@ -65,27 +84,6 @@ def test_rows_without_an_entry_that_abstain_are_the_same_as_nan() -> None:
     rows = sparse.csr_array((X[where], where), shape=X.shape)
     model = RankBoost(absent="abstain").fit(rows, y, qid=qid)
     assert_equal(model, RankBoost().fit(X, y, qid=qid))
-
-
-def test_a_stretch_of_rounds_may_end_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    X, y, qid = ratings(2)
-    whole = RankBoost(cumulative=True).fit(X, y, qid=qid)
-    monkeypatch.setattr(training, "STRETCH", 7 * np.count_nonzero(~np.isnan(X)))
-    pieces = RankBoost(cumulative=True).fit(X, y, qid=qid)
-    np.testing.assert_array_equal(whole.alpha_, pieces.alpha_)
-    np.testing.assert_array_equal(whole.feature_, pieces.feature_)
-
-
-def test_it_is_taken_for_few_values_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    X, y, qid = ratings(3)
-    taken = []
-    real = training.boost_few_values
-    monkeypatch.setattr(training, "boost_few_values", lambda *a: taken.append(1) or real(*a))
-    RankBoost(n_estimators=2).fit(X, y, qid=qid)
-    assert len(taken) == 1
-    monkeypatch.setattr(training, "SMALL", 10)
-    RankBoost(n_estimators=2).fit(X, y, qid=qid)
-    assert len(taken) == 1
 
 
 @pytest.mark.parametrize(

@@ -116,6 +116,15 @@ class Columns:
             sorted_rows, values, starts, implied, implied_starts, absent.astype(np.int32), abstains
         )
 
+    @property
+    def n_entries(self) -> int:
+        """The number of values that are present; where zeros are left out, they are present too."""
+        if not self.is_sparse:
+            return int(self._X.size - np.count_nonzero(np.isnan(self._X)))
+        known = int(self._sparse.nnz - np.count_nonzero(np.isnan(self._sparse.data)))
+        n_zeros = 0 if self._absent_abstains else self.n_rows * self.n_features - self._sparse.nnz
+        return known + n_zeros
+
     def entries(self) -> tuple[IntArray, NDArray[np.int32], FloatArray]:
         """Every value that is not missing, row by row: where rows start, features, values."""
         if self.is_sparse:

@@ -9,13 +9,13 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from rankwright._typing import FloatArray, IntArray
+from rankwright._typing import FloatArray
 from rankwright.data.queries import Queries
 from rankwright.data.vocabulary import Hashes, hash_rows
 from rankwright.exceptions import DataError
@@ -23,7 +23,7 @@ from rankwright.feedback.base import Feedback, Grades
 from rankwright.feedback.pair_weights import PairDistribution
 from rankwright.parallel import Team
 from rankwright.rankers import schema
-from rankwright.rankers.boosting.binning import Columns, SparseBins
+from rankwright.rankers.boosting.binning import Columns
 from rankwright.rankers.boosting.ensemble import Ensemble, round_scores
 from rankwright.rankers.boosting.explain import Explained
 from rankwright.rankers.boosting.weak_learners.estimators import (
@@ -34,102 +34,10 @@ from rankwright.rankers.boosting.weak_learners.estimators import (
 from rankwright.rankers.boosting.weak_learners.features import (
     FeatureLearner,
     WeakLearner,
-    WeakRanking,
     feature_scan,
 )
-from rankwright.rankers.boosting.weak_learners.splitting import DEFAULTS, Allowed, Directions, Scan
 from rankwright.rankers.early_stopping import Validation
 from rankwright.scoring.base import Scorer
-
-
-class BoostOptions(NamedTuple):
-    """How the kernel ``boost`` chooses weak rankings."""
-
-    allowed: Allowed
-    signed: bool  # whether the first threshold of a feature fixes its direction
-    smoothing: float
-    margin: float  # see Scan
-
-
-class BoostState(NamedTuple):
-    """What the kernel ``boost`` carries from one call to the next."""
-
-    progress: FloatArray  # (3,) weight of all pairs over that one round ago, its log, n_chosen
-    chosen: IntArray  # (n_estimators, 3) feature, cut, default; kept if signed or upward only
-    weight: FloatArray  # (n_estimators,) the weights of the chosen rankings, added up
-
-
-class BoostRounds(NamedTuple):
-    """The rounds that a call of the kernel ``boost`` adds."""
-
-    ranking: IntArray  # (n, 3) feature, cut, default
-    alpha: FloatArray  # (n,)
-    log_weight: FloatArray  # (n,) the log of the weight of all pairs after the round
-
-
-SMALL = 200_000  # values in X up to which one thread is as good as many
-STRETCH = 100_000_000  # values read (about 0.1 s) before training may be interrupted
-
-
-def has_few_values(model: Any, X: Any, pairs: PairDistribution) -> bool:
-    """Whether all rounds fit one call: thresholds, the criterion r, graded rows, few values."""
-    if (
-        model.estimator != "threshold"
-        or model.criterion != "r"
-        or model.weighting is not None
-        or model.default not in DEFAULTS
-        or model.callbacks
-        or model.learning_rate != 1.0
-        or model.colsample != 1.0
-        or pairs.scores.any()
-        or not pairs.levels.direct
-        or len(pairs.levels.row) == 0
-        or len(pairs.pairs.lower)
-    ):
-        return False
-    if hasattr(X, "tocsr"):
-        return bool(model.absent == "abstain" and X.nnz <= SMALL)
-    return bool(X.size <= SMALL or X.size - np.count_nonzero(np.isnan(X)) <= SMALL)
-
-
-def boost_few_values(
-    model: Any, columns: Columns, pairs: PairDistribution, smoothing: float
-) -> tuple[list[WeakRanking], list[float]]:
-    """The weak rankings of all rounds and their z; moves the scores of ``pairs``, nothing else."""
-    from rankwright.rankers.boosting._kernels.splitting import boost as boost_in_one_call
-
-    bins, n_estimators = SparseBins.read(columns), model.n_estimators
-    allowed = Directions(model.cumulative, model.default, columns.n_features).allowed
-    options = BoostOptions(allowed, model.cumulative == "signed", smoothing, Scan.margin)
-    progress = np.array([pairs.total, pairs.unit + np.log(pairs.total), 0.0])
-    so_far = BoostState(progress, np.zeros((n_estimators, 3), np.int64), np.zeros(n_estimators))
-    stretch = 1 + STRETCH // (1 + len(bins.bin))
-    rounds: list[WeakRanking] = []
-    logs = [progress[1:2].copy()]
-    with progress_bar(type(model).__name__, n_estimators, model.verbose) as show:
-        while len(rounds) < n_estimators:
-            n = min(stretch, n_estimators - len(rounds))
-            new = BoostRounds(np.zeros((n, 3), np.int64), np.zeros(n), np.zeros(n))
-            done = boost_in_one_call(
-                bins, pairs.levels, pairs.state, pairs.scores, pairs.potential, options, so_far, new
-            )
-            rounds += _weak_rankings(bins, new.ranking[:done], new.alpha[:done])
-            logs.append(new.log_weight[:done])
-            show(len(rounds), f"bound {np.exp(progress[1] - logs[0][0]):.4g}")
-            if done < n:
-                break
-    z: list[float] = np.exp(np.diff(np.concatenate(logs))).tolist()
-    return rounds, z
-
-
-def _weak_rankings(bins: SparseBins, ranking: Any, alpha: Any) -> list[WeakRanking]:
-    feature, cut, default = ranking.T
-    number = bins.bin_ptr[feature] + cut
-    threshold = np.append(bins.value, 0.0)[number]
-    threshold[number == bins.bin_ptr[feature + 1]] = -np.inf
-    columns = feature.tolist(), threshold.tolist(), default.tolist(), alpha.tolist()
-    return [WeakRanking(*values) for values in zip(*columns, strict=True)]
-
 
 CALLBACKS = schema.Constraint(
     "None or a list of functions",
@@ -184,11 +92,7 @@ def boost(
         rounds: list[Any] = []
         z: list[float] = []
         first = float(np.exp(pairs.log_weight))
-        if validation is None and has_few_values(model, X, pairs):
-            rounds, z = boost_few_values(
-                model, _columns(model, X, pairs), pairs, smoothing_of(model, pairs)
-            )
-        elif len(pairs.rows):
+        if len(pairs.rows):
             learner = _learner(model, X, pairs, pool)
             if not grows and not getattr(learner, "reads_mass", False):
                 pairs.mass = np.zeros(0)  # only binning, trees and bounds on gains read it
