@@ -13,62 +13,36 @@ import numpy as np
 import pytest
 
 import rankwright as rw
-from rankwright import _kernel_cache
 from rankwright.compilation import FAMILIES
 from rankwright.exceptions import ParameterError
 from rankwright.rankers.base import rankers
+from rankwright.runtime import kernels
 
 
-@pytest.fixture
-def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    _kernel_cache.announce_compilation.cache_clear()
-    yield tmp_path
-    _kernel_cache.announce_compilation.cache_clear()
-
-
-def test_a_fit_that_compiles_nothing_says_nothing(empty_cache: Path, caplog: Any) -> None:
+def test_a_fit_that_compiles_nothing_says_nothing(caplog: Any) -> None:
     for model in (rw.Regression(), rw.MPRank()):
         model.fit(np.eye(3), [0, 1, 2])
     assert not caplog.records
 
 
-def test_nothing_is_said_when_the_code_is_on_the_disk(empty_cache: Path, caplog: Any) -> None:
-    assert not _kernel_cache.is_compiled("online")
-    places = list(_kernel_cache._caches(Path(_kernel_cache.__file__).parent / "rankers" / "online"))
-    places[0].mkdir()
-    (places[0] / "prank.prank_pass-98.py311.nbi").touch()
-    assert _kernel_cache.is_compiled("online")
-    _kernel_cache.announce_compilation("online")
-    assert not caplog.records
-
-
-def test_the_cache_is_looked_for_where_numba_keeps_it(tmp_path: Path, monkeypatch: Any) -> None:
-    from numba.core.caching import _CacheLocator
-
-    source = tmp_path / "_kernels" / "prank.py"
-    source.parent.mkdir()
-    expected = _CacheLocator.get_suitable_cache_subpath(str(source))
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    assert tmp_path / expected in list(_kernel_cache._caches(tmp_path))
-
-
-def test_a_process_without_a_home_folder_looks_in_the_others(monkeypatch: Any) -> None:
-    def no_user(uid: int) -> Any:  # a container that runs under a number that no user has
-        raise KeyError(uid)
-
-    for name in ("HOME", "NUMBA_CACHE_DIR", "XDG_CACHE_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("pwd.getpwuid", no_user)
-    folder = Path(_kernel_cache.__file__).parent / "rankers" / "online"
-    assert folder / "__pycache__" in list(_kernel_cache._caches(folder))
+def test_nothing_is_said_when_code_is_on_the_disk(tmp_path: Path, monkeypatch: Any) -> None:
+    said: list[Any] = []
+    monkeypatch.setattr(kernels.logger, "warning", lambda *text: said.append(text))
+    for name in ("new", "old"):
+        monkeypatch.setattr(kernels, "_announced", set())
+        (tmp_path / name).mkdir()
+        if name == "old":
+            (tmp_path / name / "prank.prank_pass-98.py311.nbi").touch()
+        for _ in range(2):
+            kernels.announce_compilation("online", str(tmp_path / name))
+        assert len(said) == 1
 
 
 def test_every_family_of_rankers_can_be_compiled() -> None:
     # RankEnsemble is of no family: it has the loops of its members.
     families = {cls._family() for cls in rankers().values()} - {""}
     assert families <= FAMILIES.keys()
-    assert families | {"recommend"} == _kernel_cache.SECONDS.keys()
+    assert families | {"recommend"} == kernels.SECONDS.keys()
     with pytest.raises(ParameterError, match="family 'trees' is unknown: there are boosting"):
         rw.compile_kernels(["trees"])
 
@@ -79,12 +53,12 @@ def test_compiling_writes_the_code_to_the_cache(tmp_path: Path, monkeypatch: Any
     seconds = rw.compile_kernels(["magnitude"], n_processes=1, note=said.append)
     assert seconds.keys() == {"magnitude"}
     assert said[0].startswith("[1 of 1] magnitude: ")
-    assert _kernel_cache.is_compiled("magnitude")
+    assert _files(tmp_path, ".nbi")
 
 
 # A package of its own, so that a small kernel is compiled and not the large ones.
 MODULE = """
-from numba import njit
+from rankwright.runtime.kernels import njit
 @njit(cache=True, nogil=True)
 def double(x):
     return 2.0 * x
@@ -141,12 +115,13 @@ def _files(folder: Path, ending: str) -> list[Path]:
 
 def test_damaged_files_are_compiled_again_and_it_says_so(run: Any, tmp_path: Path) -> None:
     assert run() == ("3.0 0 1\n", "")
-    for ending, damage in ((".nbi", _truncate), (".nbc", _flip)):
+    for ending in (".nbi", ".nbc"):
         (file,) = _files(tmp_path / "package", ending)
-        damage(file)
+        file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
         output, error = run()
         assert output == "3.0 0 1\n"
-        assert error.startswith("rankwright: numba's cache is damaged (tiny.double")
+        assert error.startswith("rankwright: compiled code in ")
+        assert "is damaged" in error
         assert error.count("\n") == 1
     assert run() == ("3.0 1 0\n", "")
 
@@ -155,19 +130,9 @@ def test_files_of_another_version_are_replaced_without_a_word(run: Any, tmp_path
     run()
     (file,) = _files(tmp_path / "package", ".nbi")
     content = b"cno_such_module\nName\n."  # a pickle that needs a module that has moved
-    file.write_bytes(content + _kernel_cache._MARK + _kernel_cache._digest(content))
+    file.write_bytes(content)
     assert run() == ("3.0 0 1\n", "")
     assert run() == ("3.0 1 0\n", "")
-
-
-def _truncate(file: Path) -> None:
-    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
-
-
-def _flip(file: Path) -> None:
-    content = bytearray(file.read_bytes())
-    content[len(content) // 2] ^= 1
-    file.write_bytes(bytes(content))
 
 
 def test_without_a_writable_folder_it_goes_to_a_temporary_one(run: Any, tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def grid(options: Any) -> None:
 
 def local_twin(make: Callable[[], Any], frame: Any, prints: set[str]) -> str:
     """Add the files of local fits on one and two threads, or say how far the weights are."""
-    from rankwright.parallel import one_thread
+    from rankwright.runtime import one_thread
 
     model = fit_frame(make(), frame)
     name = type(model).__name__

@@ -6,7 +6,6 @@ from . import feedback as feedback
 from . import fusion as fusion
 from . import metrics as metrics
 from . import online_eval as online_eval
-from . import parallel as parallel
 from . import persist as persist
 from . import rankers as rankers
 from . import recommend as recommend
@@ -64,7 +63,6 @@ from .fusion.methods import fuse as fuse
 from .metrics.comparison import compare as compare
 from .metrics.evaluation import evaluate as evaluate
 from .metrics.measure import Measure as Measure
-from .parallel import current_engine as current_engine
 from .persist.models import load as load
 from .persist.models import save as save
 from .persist.scorer import load_scorer as load_scorer
@@ -105,6 +103,7 @@ from .rankers.preprocessing import PolynomialMap as PolynomialMap
 from .rankers.preprocessing import QueryNormalizer as QueryNormalizer
 from .rankers.preprocessing import RankPipeline as RankPipeline
 from .recommend.recommender import Recommender as Recommender
+from .runtime import current_engine as current_engine
 from .selection.auto import AutoRanker as AutoRanker
 from .selection.by_name import make_ranker as make_ranker
 from .selection.importance import partial_dependence as partial_dependence

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import tempfile
 import time
 import warnings
@@ -12,9 +13,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from rankwright._kernel_cache import logger
 from rankwright.exceptions import ParameterError, RankwrightWarning
-from rankwright.parallel import n_threads
+from rankwright.runtime import n_threads
 
 
 def compile_kernels(
@@ -62,7 +62,7 @@ def compile_kernels(
 
 def _compile(family: str) -> float:
     start = time.process_time()
-    logger.setLevel("ERROR")  # the caller knows that this compiles
+    logging.getLogger("rankwright").setLevel("ERROR")  # the caller knows that this compiles
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RankwrightWarning)  # a few rows are little to learn from
         for fit in FAMILIES[family](family):

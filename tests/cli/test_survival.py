@@ -190,18 +190,6 @@ def test_a_signal_ends_quietly_and_leaves_no_temporary_file(script, number, code
     assert os.listdir(tmp_path) == []
 
 
-def test_an_interrupt_of_the_first_imports_ends_quietly(tmp_path):
-    kill = "import os, signal; os.kill(os.getpid(), signal.SIGINT)"
-    (tmp_path / "lazy_loader.py").write_text(kill)  # the first import of the package
-    done = subprocess.run(
-        [sys.executable, "-m", "rankwright", "--version"],
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (-signal.SIGINT, b"")
-
-
 def test_the_library_leaves_interrupts_to_the_program():
     script = "import signal, rankwright; print(signal.getsignal(signal.SIGINT).__name__)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)

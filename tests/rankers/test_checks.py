@@ -11,14 +11,14 @@ from scipy import sparse
 from sklearn.base import clone
 
 import rankwright as rw
-from rankwright import parallel
 from rankwright.exceptions import DataError, DegenerateDataWarning, FeedbackError, MemoryLimitError
 from rankwright.rankers import checks
+from rankwright.runtime import available_memory
 
 
 @pytest.fixture
 def quarter_gigabyte(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parallel, "available_memory", lambda: 2.0**28)
+    monkeypatch.setattr("rankwright.runtime.memory.available_memory", lambda: 2.0**28)
 
 
 @pytest.mark.usefixtures("quarter_gigabyte")
@@ -91,7 +91,7 @@ def test_a_wide_matrix_is_warned_of_where_every_column_costs_time() -> None:
 
 
 def test_available_memory_is_a_number() -> None:
-    assert parallel.available_memory() > 0
+    assert available_memory() > 0
 
 
 def test_the_largest_column_is_named() -> None:

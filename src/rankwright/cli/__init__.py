@@ -18,8 +18,6 @@ def main() -> None:
     """Run the command line; SIGTERM ends it as Ctrl-C does, without temporary files left."""
     try:
         signal.signal(signal.SIGTERM, _terminate)
-        if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # as rankwright/__init__.py left it
-            signal.signal(signal.SIGINT, signal.default_int_handler)
         from rankwright.cli.app import main as run
 
         run()
@@ -35,9 +33,6 @@ def main() -> None:
             "pip install 'rankwright[train]'\n"
         )
         sys.exit(EXIT_FILE)
-    finally:  # nothing is left to clean up
-        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _terminate(number: int, frame: FrameType | None) -> NoReturn:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rankwright.exceptions import ParameterError
-from rankwright.parallel import active_engine, one_thread, single_threaded_blas
+from rankwright.runtime import active_engine, one_thread, single_threaded_blas
 
 
 class ShardedValues(NamedTuple):

@@ -26,7 +26,7 @@ from rankwright.distributed.base import (
     tree_reduce,
 )
 from rankwright.exceptions import ClusterError, ParameterError, Setting
-from rankwright.parallel import Team, active_engine, n_threads, one_thread, parse_bytes, ranges
+from rankwright.runtime import Team, active_engine, n_threads, one_thread, parse_bytes, ranges
 
 SMALL = 1 << 16  # bytes of a block that is never stored
 PATIENCE = 20.0  # seconds without a scheduler before a fit gives up

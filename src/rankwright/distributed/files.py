@@ -22,7 +22,7 @@ from rankwright.exceptions import DataError, DegenerateDataWarning, ParameterErr
 from rankwright.metrics.evaluation import evaluate
 from rankwright.metrics.measure import Measure, parse_measures
 from rankwright.metrics.scores import Scores
-from rankwright.parallel import current_engine, map_jobs
+from rankwright.runtime import current_engine, map_jobs
 from rankwright.selection.base import Progress
 
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]

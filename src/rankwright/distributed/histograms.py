@@ -8,6 +8,7 @@ shortcut; without it (another worker took over) it starts from the root, with th
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -18,7 +19,6 @@ from numpy.typing import NDArray
 from rankwright._typing import FloatArray, IntArray
 from rankwright.distributed.base import Engine, ShardedValues, side_by_side
 from rankwright.distributed.shards import Shard
-from rankwright.parallel import Team, ranges
 from rankwright.rankers.boosting.binning import (
     BinnedRows,
     QuantileBins,
@@ -26,6 +26,7 @@ from rankwright.rankers.boosting.binning import (
     find_categories,
     find_edges,
 )
+from rankwright.runtime import Team, ranges
 
 VALUES = 1 << 23  # values of features that a worker counts at a time
 
@@ -200,11 +201,20 @@ class Request(NamedTuple):
     leaves: list[int]  # whose histograms to make
 
 
-class Gradients(NamedTuple):
-    """The gradients and Hessians of the rows of a block; they are not changed."""
+@dataclass(eq=False)
+class Gradients:
+    """The gradients and Hessians of the rows of a block, and how far their tree has grown.
+
+    ``partition`` saves the next request the splits before it. It stays in the process that made
+    it: another worker makes the splits again.
+    """
 
     gradient: FloatArray
     hessian: FloatArray
+    partition: _Partition | None = None
+
+    def __reduce__(self) -> Any:
+        return Gradients, (self.gradient, self.hessian)
 
 
 def measure(block: Block, gradients: Gradients, draw: Any) -> tuple[FloatArray, int]:
@@ -231,10 +241,10 @@ class _Partition:
         from rankwright.rankers.boosting._kernels.histogram import quantize
 
         n = len(block.copies)
-        self.gradients = gradients  # kept, so that no other array can have its address
         self.rows, self.buffer = drawn_rows(block, request.draw), np.zeros(n, np.int32)
         self.pairs = np.zeros((n, 2), np.int64)
-        quantize(*gradients, block.copies, request.scales, request.bits, self.pairs)
+        values = gradients.gradient, gradients.hessian
+        quantize(*values, block.copies, request.scales, request.bits, self.pairs)
         self.bounds = [(0, len(self.rows))]
 
     def follow(self, block: Block, splits: list[tuple[int, int, bytes]]) -> None:
@@ -249,9 +259,6 @@ class _Partition:
             self.bounds += [(start, start + n_down), (start + n_down, stop)]
 
 
-_PARTITIONS: dict[int, _Partition] = {}  # of this process, by the address of their gradients
-
-
 def histograms(
     block: Block, gradients: Gradients, request: Request, total: Any
 ) -> tuple[IntArray, IntArray]:
@@ -261,9 +268,8 @@ def histograms(
     """
     from rankwright.rankers.boosting._kernels.histogram import add_leaf
 
-    known = _PARTITIONS.pop(id(gradients.gradient), None)
-    stale = known is None or known.gradients.gradient is not gradients.gradient
-    if known is None or stale or len(known.bounds) > 2 * len(request.splits) + 1:
+    known, gradients.partition = gradients.partition, None
+    if known is None or len(known.bounds) > 2 * len(request.splits) + 1:
         known = _Partition(block, gradients, request)
     known.follow(block, request.splits)
     shape = len(request.leaves), 4 * len(block.codes), 256, 2
@@ -272,17 +278,12 @@ def histograms(
         rows = known.rows[slice(*known.bounds[leaf])]
         add_leaf(block.codes, rows, known.pairs, sums[number])
     sizes = np.diff(np.array(known.bounds)).ravel()[len(known.bounds) - 2 * request.n_new :]
-    _PARTITIONS[id(gradients.gradient)] = known
+    gradients.partition = known
     return before + sizes.reshape(-1, 2).astype(np.int64), sums
 
 
 def add_pairs(one: Any, other: Any) -> Any:
     return one[0] + other[0], one[1] + other[1]
-
-
-def forget(gradients: Gradients) -> None:
-    """The tree on these gradients is done."""
-    _PARTITIONS.pop(id(gradients.gradient), None)
 
 
 def no_rows(bins: QuantileBins, monotone: Any) -> BinnedRows:

@@ -20,7 +20,6 @@ from rankwright.distributed.histograms import Block, Gradients, Request, Totals,
 from rankwright.distributed.shards import Shard, ShardedRows, join_grades
 from rankwright.exceptions import ParameterError
 from rankwright.feedback.pair_losses import QueryPairs
-from rankwright.parallel import Team
 from rankwright.rankers.boosting.binning import QuantileBins
 from rankwright.rankers.boosting.grower import (
     NO_GRADIENT,
@@ -35,6 +34,7 @@ from rankwright.rankers.boosting.grower import (
 from rankwright.rankers.boosting.lambdamart import query_keys
 from rankwright.rankers.boosting.pair_losses import PairGradients, PairWeights
 from rankwright.rankers.early_stopping import EarlyStopping, Validation
+from rankwright.runtime import Team
 
 
 class Plan(NamedTuple):
@@ -122,7 +122,6 @@ def next_scores(
 ) -> FloatArray:
     from rankwright.rankers.boosting._kernels.predictor import walk_tree
 
-    sums_of.forget(gradients)
     moved = scores.copy()
     walk_tree(block.codes, nodes, rate, 0, len(moved), moved)
     return moved

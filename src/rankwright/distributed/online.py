@@ -32,10 +32,10 @@ from rankwright.distributed.base import Engine, ShardedValues
 from rankwright.distributed.fitting import refuse
 from rankwright.distributed.shards import N_SHARDS, Shard, ShardedRows, join_matrices
 from rankwright.exceptions import ParameterError
-from rankwright.parallel import ranges
 from rankwright.rankers.online.base import kernels
 from rankwright.rankers.online.ensembles import BLOCK
 from rankwright.rankers.online.members import Clones, Members, Moves, Span
+from rankwright.runtime import ranges
 
 
 class Chunk(NamedTuple):

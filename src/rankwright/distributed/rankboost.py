@@ -34,7 +34,6 @@ from rankwright.feedback.pair_weights import (
     sum_of_units,
     unit_sum,
 )
-from rankwright.parallel import Team
 from rankwright.rankers.boosting.binning import integer_mass
 from rankwright.rankers.boosting.ensemble import (
     BASELINE_ROWS,
@@ -62,6 +61,7 @@ from rankwright.rankers.boosting.weak_learners.splitting import (
     put_codes,
 )
 from rankwright.rankers.early_stopping import EarlyStopping, Validation
+from rankwright.runtime import Team
 from rankwright.scoring.linear import Additive
 
 

@@ -17,7 +17,7 @@ from rankwright.exceptions import DataError, FeedbackError
 from rankwright.feedback.base import Feedback, Grades
 from rankwright.feedback.losses import LOSSES
 from rankwright.feedback.pairs import Pairs
-from rankwright.parallel import FEW_ROWS, map_blocks
+from rankwright.runtime import FEW_ROWS, map_blocks
 
 if TYPE_CHECKING:
     from rankwright.feedback.pair_weights import Levels

@@ -18,7 +18,7 @@ from rankwright.exceptions import FeedbackError
 from rankwright.feedback.base import Feedback, Grades, level_pair_sum
 from rankwright.feedback.pair_losses import NdcgGains
 from rankwright.feedback.pairs import Bipartite, Pairs
-from rankwright.parallel import Team, ranges
+from rankwright.runtime import Team, ranges
 
 Binary = NDArray[np.uint8]  # values 0 and 1
 Curve = Callable[[float], tuple[float, ...]]  # Z and two derivatives at a weight alpha

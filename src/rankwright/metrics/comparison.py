@@ -18,7 +18,7 @@ from rankwright.exceptions import DataError, Message, ParameterError, Setting
 from rankwright.metrics.measure import Measure, parse_measures
 from rankwright.metrics.scores import Cell, Scores, Table, find_measure
 from rankwright.metrics.significance import TESTS, bootstrap_interval, holm
-from rankwright.parallel import map_jobs
+from rankwright.runtime import map_jobs
 
 
 def _p_value(

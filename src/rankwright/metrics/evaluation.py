@@ -23,7 +23,7 @@ from rankwright.exceptions import (
 from rankwright.metrics.measure import Measure, parse_measures
 from rankwright.metrics.ranked_lists import query_blocks, ranked_lists
 from rankwright.metrics.scores import Scores
-from rankwright.parallel import current_engine, map_jobs, ranges
+from rankwright.runtime import current_engine, map_jobs, ranges
 
 Columns = dict[str, NDArray[Any]]
 N_JOBS = 64  # of an evaluation on an engine

@@ -31,10 +31,10 @@ from rankwright.feedback.base import Feedback, Grades, Mixture, as_grades
 from rankwright.feedback.pairs import Bipartite, Pairs
 from rankwright.metrics.measure import warn_without_queries
 from rankwright.metrics.pairwise import pairwise_accuracy
-from rankwright.parallel import current_engine, single_threaded_blas, state_lock
 from rankwright.rankers import checks
 from rankwright.rankers.early_stopping import EarlyStopping, EvalSet, Validation, rows_and_grades
 from rankwright.rankers.schema import Constraint, Holds, Learned, check_parameters, integer, texts
+from rankwright.runtime import current_engine, single_threaded_blas, state_lock
 from rankwright.scoring.base import Scorer, Transform
 from rankwright.scoring.transforms import QueryScale
 

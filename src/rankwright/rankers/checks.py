@@ -21,7 +21,7 @@ from rankwright.exceptions import (
     StreamWarning,
 )
 from rankwright.feedback.base import Feedback
-from rankwright.parallel import require_memory
+from rankwright.runtime import require_memory
 
 LARGEST = 1e100  # of a feature that is multiplied or squared; sums of squares stay finite
 ORDINARY = 1e12  # up to which overflow inside a ranker would be a fault of the ranker

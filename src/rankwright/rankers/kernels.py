@@ -18,8 +18,8 @@ from scipy import linalg, sparse
 
 from rankwright._typing import FloatArray, IntArray
 from rankwright.exceptions import DataError, MemoryLimitError
-from rankwright.parallel import require_memory
 from rankwright.rankers import schema
+from rankwright.runtime import require_memory
 from rankwright.scoring.base import RowMap, Scorer, row_blocks
 from rankwright.scoring.kernel import Kernel, KernelExpansion, KernelValues
 from rankwright.scoring.linear import Linear

@@ -23,10 +23,10 @@ from rankwright.exceptions import (
     RankwrightWarning,
 )
 from rankwright.metrics.evaluation import evaluate
-from rankwright.parallel import map_blocks, n_threads, single_threaded_blas
 from rankwright.recommend.lists import user_cosines
 from rankwright.recommend.models.base import Table
 from rankwright.recommend.models.per_user import ReferenceUsers, abstains, prepared
+from rankwright.runtime import map_blocks, n_threads, single_threaded_blas
 
 # Disagreement, and three measures of the top-rated items (Freund et al., 6.2.4), as expectations
 # over random order of ties.

@@ -22,7 +22,6 @@ from rankwright.exceptions import (
     ParameterError,
     RankwrightWarning,
 )
-from rankwright.parallel import active_engine, current_engine, map_jobs, single_threaded_blas
 from rankwright.rankers import schema
 from rankwright.rankers.schema import Holds, texts
 from rankwright.recommend.experts.content import ItemContent, UserMeans
@@ -45,6 +44,7 @@ from rankwright.recommend.models.blend import (
     with_ids,
 )
 from rankwright.recommend.models.per_user import RANKER, PerUser
+from rankwright.runtime import active_engine, current_engine, map_jobs, single_threaded_blas
 
 
 class Recommender(BaseEstimator):  # type: ignore[misc]

@@ -10,8 +10,8 @@ and ``trees``: both give the same bits.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from rankwright.runtime.kernels import njit
 from rankwright.scoring.trees import TREES
 
 ROWS = 256  # of X that pass through one tree before the next tree: they stay in the cache

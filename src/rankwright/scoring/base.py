@@ -24,7 +24,7 @@ from rankwright._typing import FloatArray
 from rankwright.data.inputs import checked_rows
 from rankwright.data.queries import Queries
 from rankwright.exceptions import DataError
-from rankwright.parallel import map_blocks, n_threads, ranges
+from rankwright.runtime import map_blocks, n_threads, ranges
 
 Matrix = Any  # (n_items, n_features) float64 array, or a SciPy CSR matrix of the same
 # Units of work are (row, tree) or (row, feature) pairs; NumPy does about 20 million in a second.

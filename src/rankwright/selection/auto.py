@@ -28,11 +28,11 @@ from rankwright.exceptions import (
 )
 from rankwright.feedback.base import Feedback
 from rankwright.metrics.measure import Measure, parse_measures, predict_with
-from rankwright.parallel import active_engine, current_engine, map_blocks, map_jobs, n_threads
 from rankwright.rankers import schema
 from rankwright.rankers.checks import check_width
 from rankwright.rankers.early_stopping import EarlyStopping
 from rankwright.rankers.ensemble import RankEnsemble, allows_nan, needs_queries
+from rankwright.runtime import active_engine, current_engine, map_blocks, map_jobs, n_threads
 from rankwright.selection.base import BestRanker, Progress, default_measure, scaled
 from rankwright.selection.by_name import seeded
 from rankwright.selection.candidates import (

@@ -25,8 +25,8 @@ from rankwright.exceptions import DataError, Message, ParameterError, Setting
 from rankwright.feedback.base import as_grades
 from rankwright.metrics.measure import Measure, MeasureScorer
 from rankwright.metrics.scores import Cell, Table
-from rankwright.parallel import active_engine, current_engine, n_threads
 from rankwright.rankers.early_stopping import EarlyStopping
+from rankwright.runtime import active_engine, current_engine, n_threads
 from rankwright.selection.base import (
     BestRanker,
     check_learnable,

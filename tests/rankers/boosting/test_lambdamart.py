@@ -17,11 +17,11 @@ import rankwright as rw
 from rankwright.exceptions import DataError, MemoryLimitError, ParameterError
 from rankwright.feedback.base import Grades
 from rankwright.metrics.pairwise import pairwise_accuracy
-from rankwright.parallel import Team
 from rankwright.rankers import checks
 from rankwright.rankers.boosting import grower
 from rankwright.rankers.boosting.binning import BinnedRows, QuantileBins
 from rankwright.rankers.boosting.grower import Grower, Shared, TreeOptions
+from rankwright.runtime import Team
 
 SMALL = {"n_estimators": 12, "max_leaf_nodes": 6, "min_samples_leaf": 5, "random_state": 0}
 

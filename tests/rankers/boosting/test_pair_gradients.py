@@ -14,12 +14,12 @@ import pytest
 
 from rankwright.exceptions import ParameterError
 from rankwright.feedback.base import Grades
-from rankwright.parallel import Team
 from rankwright.rankers.boosting.pair_losses import (
     ExponentialGradients,
     PairGradients,
     PairWeights,
 )
+from rankwright.runtime import Team
 
 LAMBDAMART_LOSSES = ("logistic", "exponential", "fidelity", "squared_hinge", "squared")
 WEIGHTS = (None, "grade_difference", "NDCG", "NDCG@3", "AP", "AP@2", "ERR", "RR")
@@ -193,7 +193,7 @@ def test_an_unknown_weighting_is_refused(text: Any) -> None:
 GRADIENTS = """
 import numpy as np
 from rankwright.feedback.base import Grades
-from rankwright.parallel import Team
+from rankwright.runtime import Team
 from rankwright.rankers.boosting.pair_losses import PairGradients, PairWeights
 rng = np.random.default_rng(0)
 y, scores = rng.integers(0, 2, 80), rng.normal(size=80)

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rankwright.parallel import Team
 from rankwright.rankers.boosting import grower
 from rankwright.rankers.boosting._kernels import grower as kernels
 from rankwright.rankers.boosting.binning import QuantileBins
+from rankwright.runtime import Team
 
 pytestmark = pytest.mark.skipif(not kernels.SHARES, reason="one thread grows all trees here")
 

@@ -6,7 +6,7 @@ import pickle
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,6 @@ import rankwright as rw
 from contract.instances import INSTANCES
 from rankwright.data.datasets.synthetic import make_ordinal
 from rankwright.exceptions import DataError, ParameterError, StreamWarning
-from rankwright.parallel import _after_fork_in_child, state_lock
 from rankwright.selection import progressive
 
 ONLINE = {type(r): r for r in INSTANCES if r._order_matters and hasattr(r, "partial_fit")}
@@ -163,20 +162,3 @@ def test_predicting_waits_while_another_thread_learns(monkeypatch: pytest.Monkey
         assert np.isfinite(scores).all()
         done.result()
     pickle.loads(pickle.dumps(model)).predict(STREAM.X)
-
-
-def test_a_lock_that_another_thread_holds_is_not_inherited_by_a_fork() -> None:
-    model, held, release = rw.PRank().fit(STREAM.X, STREAM.y), Event(), Event()
-
-    def hold() -> None:
-        with state_lock(model):
-            held.set()
-            release.wait()
-
-    thread = Thread(target=hold)
-    thread.start()
-    held.wait()
-    _after_fork_in_child()  # what a forked child does first
-    assert len(model.predict(STREAM.X)) == len(STREAM.y)
-    release.set()
-    thread.join()

@@ -9,7 +9,8 @@ The tuples of arrays are those of :mod:`rankwright.feedback.pair_weights`.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from rankwright.runtime.kernels import njit
 
 
 @njit(cache=True, nogil=True)

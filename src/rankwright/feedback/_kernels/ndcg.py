@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from rankwright.feedback._kernels.levels import sort_documents
+from rankwright.runtime.kernels import njit
 
 # Rows of the sums that are kept of a level: over all its documents, over those with a higher score
 # than the present one, over those with an equal score; "_D" is times the discount.

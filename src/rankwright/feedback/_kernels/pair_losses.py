@@ -13,9 +13,9 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from rankwright.feedback.losses import LOGISTIC
+from rankwright.runtime.kernels import njit
 
 NODES = 12
 REACH = 80  # in cells: of pairs farther apart, a term is zero or the limit that it tends to

@@ -9,7 +9,6 @@ import numpy as np
 
 from rankwright._typing import FloatArray, IntArray
 from rankwright.feedback.base import Feedback, Grades
-from rankwright.parallel import Team
 from rankwright.rankers import schema
 from rankwright.rankers.boosting.binning import MAX_BINS, Columns
 from rankwright.rankers.boosting.ensemble import THRESHOLDS, ThresholdRanker, round_scores
@@ -22,6 +21,7 @@ from rankwright.rankers.boosting.weak_learners.splitting import (
 )
 from rankwright.rankers.early_stopping import EARLY_STOPPING, Validation
 from rankwright.rankers.schema import floats, integer, real
+from rankwright.runtime import Team
 
 Edge = tuple[float, int, int, int]  # edge, feature, cut, default
 

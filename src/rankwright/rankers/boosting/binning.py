@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from rankwright._typing import BoolArray, FloatArray, IntArray
 from rankwright.feedback.pair_weights import pointers, power_above
-from rankwright.parallel import Team, ranges
 from rankwright.rankers import schema
+from rankwright.runtime import Team, ranges
 
 MAX_BINS = schema.Constraint(
     "an integer from 2 to 255 or None",

@@ -11,7 +11,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from rankwright._typing import BoolArray, FloatArray, IntArray
 from rankwright.exceptions import DataError, ParameterError
-from rankwright.parallel import map_blocks, n_threads, ranges
 from rankwright.rankers.base import Ranker
 from rankwright.rankers.boosting.ensemble import (
     Contribution,
@@ -20,6 +19,7 @@ from rankwright.rankers.boosting.ensemble import (
     feature_parts,
 )
 from rankwright.rankers.schema import at_least, optional
+from rankwright.runtime import map_blocks, n_threads, ranges
 from rankwright.scoring.base import Scorer, columns_of, row_blocks
 from rankwright.scoring.linear import Additive, Slopes
 from rankwright.scoring.trees import Trees, go_up

@@ -13,7 +13,6 @@ from rankwright.feedback.base import Feedback, Grades
 from rankwright.feedback.pair_losses import Batch, all_batches
 from rankwright.feedback.pair_weights import power_above
 from rankwright.feedback.pairs import Pairs
-from rankwright.parallel import Team
 from rankwright.rankers import schema
 from rankwright.rankers.boosting.binning import MAX_BINS, Columns
 from rankwright.rankers.boosting.ensemble import THRESHOLDS, ThresholdRanker, round_scores
@@ -25,6 +24,7 @@ from rankwright.rankers.boosting.weak_learners.splitting import (
 )
 from rankwright.rankers.early_stopping import EARLY_STOPPING, Validation
 from rankwright.rankers.schema import floats, integer
+from rankwright.runtime import Team
 
 HALVINGS = 30
 

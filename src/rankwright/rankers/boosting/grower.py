@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from rankwright._typing import BoolArray, FloatArray, IntArray
 from rankwright.feedback.pair_weights import pointers
-from rankwright.parallel import Team, require_memory
 from rankwright.rankers.boosting.binning import BinnedRows
+from rankwright.runtime import Team, require_memory
 
 SERIAL = 50_000  # codes up to which one thread grows a tree: sharing it would not pay
 MANY_FEATURES, FEW_BINS = 4096, 64  # histograms with few bins are narrow if features are many

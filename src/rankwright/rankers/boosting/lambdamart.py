@@ -16,7 +16,6 @@ from rankwright.data.vocabulary import Hashes, hash_ids, mix
 from rankwright.exceptions import ParameterError
 from rankwright.feedback.base import Grades
 from rankwright.feedback.losses import loss_names
-from rankwright.parallel import Team
 from rankwright.rankers import schema
 from rankwright.rankers.boosting.binning import QuantileBins
 from rankwright.rankers.boosting.ensemble import LEARNED, Ensemble
@@ -32,6 +31,7 @@ from rankwright.rankers.boosting.training import CALLBACKS, BoostedRanker, Round
 from rankwright.rankers.checks import feature_number
 from rankwright.rankers.early_stopping import EARLY_STOPPING, Validation
 from rankwright.rankers.schema import floats, integer, real
+from rankwright.runtime import Team
 
 
 def _all_in(values: Any, choices: tuple[int, ...]) -> bool:

@@ -30,8 +30,8 @@ from rankwright.feedback.base import Grades
 from rankwright.feedback.losses import GRADE_DIFFERENCE, LOSSES, NDCG, PLAIN, WEIGHTINGS
 from rankwright.feedback.pair_losses import MAX_GAIN_GRADE, QueryPairs, check_gains, copies_of
 from rankwright.feedback.pair_weights import PairDistribution
-from rankwright.parallel import Team
 from rankwright.rankers import schema
+from rankwright.runtime import Team
 
 NO_CUTOFF = 1 << 40
 _MEASURES = "|".join(name for name, code in WEIGHTINGS.items() if code >= NDCG)

@@ -21,7 +21,6 @@ from rankwright.data.vocabulary import Hashes, hash_rows
 from rankwright.exceptions import DataError
 from rankwright.feedback.base import Feedback, Grades
 from rankwright.feedback.pair_weights import PairDistribution
-from rankwright.parallel import Team
 from rankwright.rankers import schema
 from rankwright.rankers.boosting.binning import Columns
 from rankwright.rankers.boosting.ensemble import Ensemble, round_scores
@@ -37,6 +36,7 @@ from rankwright.rankers.boosting.weak_learners.features import (
     feature_scan,
 )
 from rankwright.rankers.early_stopping import Validation
+from rankwright.runtime import Team
 from rankwright.scoring.base import Scorer
 
 CALLBACKS = schema.Constraint(

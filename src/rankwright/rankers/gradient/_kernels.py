@@ -11,7 +11,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
+
+from rankwright.runtime.kernels import njit
 
 
 class ScoredQueries(NamedTuple):

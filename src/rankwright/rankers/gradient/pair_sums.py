@@ -19,7 +19,7 @@ from rankwright.exceptions import FeedbackError
 from rankwright.feedback.base import Feedback, Grades
 from rankwright.feedback.pair_losses import ndcg_gains
 from rankwright.feedback.pairs import Bipartite, Pairs
-from rankwright.parallel import FEW_ROWS, map_blocks
+from rankwright.runtime import FEW_ROWS, map_blocks
 
 Factors = list[tuple[FloatArray, FloatArray]]  # (as the upper of a pair, as the lower)
 

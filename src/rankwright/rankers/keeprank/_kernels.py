@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from rankwright.runtime.kernels import njit
 
 LOG2E = np.float32(1.4426950408889634)
 LN2_HIGH = np.float32(0.693359375)

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.parallel import map_blocks, n_threads, ranges
 from rankwright.rankers.keeprank.base import Examples, Relaxation, Stored
+from rankwright.runtime import map_blocks, n_threads, ranges
 from rankwright.scoring.kernel import Kernel
 
 AnyFloats = NDArray[Any]

@@ -18,7 +18,6 @@ from rankwright.feedback.base import (
     as_grades,
     stream_classes,
 )
-from rankwright.parallel import exclusive
 from rankwright.rankers import checks, schema
 from rankwright.rankers.keeprank.base import (
     CONSTRAINTS,
@@ -31,6 +30,7 @@ from rankwright.rankers.keeprank.base import (
 from rankwright.rankers.keeprank.expansion import BLOCK, Expansion
 from rankwright.rankers.kernels import dense
 from rankwright.rankers.schema import floats, integer, real
+from rankwright.runtime import exclusive
 
 
 class OnlineKeepRank(RelaxationRanker):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from rankwright.runtime.kernels import njit
 
 # Up to so many terms are added one by one: a difference of two prefix sums would lose the digits
 # that a short range needs.

@@ -17,7 +17,6 @@ from rankwright.data.queries import Queries
 from rankwright.data.vocabulary import as_column
 from rankwright.exceptions import DataError, ParameterError
 from rankwright.feedback.base import Feedback
-from rankwright.parallel import map_blocks, require_memory
 from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
 from rankwright.rankers.kernels import (
@@ -30,6 +29,7 @@ from rankwright.rankers.kernels import (
 )
 from rankwright.rankers.magnitude.sample import Sample, too_large
 from rankwright.rankers.schema import floats, integer, real
+from rankwright.runtime import map_blocks, require_memory
 from rankwright.scoring.base import Scorer
 from rankwright.scoring.kernel import Kernel
 from rankwright.scoring.linear import Linear

@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 from rankwright._typing import FloatArray, IntArray
 from rankwright.exceptions import DataError, ParameterError
 from rankwright.feedback.base import Grades
-from rankwright.parallel import map_blocks, n_threads, ranges, single_threaded_blas
 from rankwright.rankers.kernels import DrawnLandmarks
 from rankwright.rankers.magnitude.base import Problem
 from rankwright.rankers.magnitude.sample import Sample
@@ -28,6 +27,7 @@ from rankwright.rankers.magnitude.smoothers import (
     inverse,
     scale_gram,
 )
+from rankwright.runtime import map_blocks, n_threads, ranges, single_threaded_blas
 
 FEW = 8  # rows per query below which whole queries are drawn instead of rows
 MOST_THREADS = 8  # each has up to 128 MB of blocks of R

@@ -15,7 +15,6 @@ from rankwright._typing import FloatArray
 from rankwright.exceptions import ConvergenceWarning, FeedbackError, ParameterError
 from rankwright.feedback.base import Feedback, Grades, as_grades
 from rankwright.feedback.pairs import Pairs
-from rankwright.parallel import exclusive
 from rankwright.rankers import schema
 from rankwright.rankers.kernels import DrawnLandmarks, Gram, StreamedLandmarks, dense
 from rankwright.rankers.magnitude.base import MagnitudeRanker, Problem
@@ -24,6 +23,7 @@ from rankwright.rankers.magnitude.sample import Sample, Scatter, Stream
 from rankwright.rankers.magnitude.smoothers import center_gram, factorized, scale_gram
 from rankwright.rankers.magnitude.solvers import InsensitiveCost, fit_insensitive
 from rankwright.rankers.schema import floats, integers
+from rankwright.runtime import exclusive
 from rankwright.scoring.kernel import Kernel
 
 STREAM = {  # learned attributes of partial_fit, and what they are in the Stream

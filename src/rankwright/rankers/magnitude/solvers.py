@@ -16,10 +16,10 @@ from scipy import linalg, sparse
 
 from rankwright._typing import FloatArray, IntArray
 from rankwright.exceptions import ConvergenceWarning
-from rankwright.parallel import require_memory
 from rankwright.rankers.kernels import DrawnLandmarks
 from rankwright.rankers.magnitude.base import MagnitudeRanker, Problem
 from rankwright.rankers.magnitude.sample import Sample, Scatter, too_large
+from rankwright.runtime import require_memory
 
 PRECISION = 1e-3  # of a Newton step: its residual, relative to the gradient
 MAX_PRODUCTS = 300  # with the Hessian, for one Newton step

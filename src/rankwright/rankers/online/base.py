@@ -31,12 +31,12 @@ from rankwright.feedback.base import (
     refuse_grade,
     stream_classes,
 )
-from rankwright.parallel import exclusive
 from rankwright.rankers import checks, schema
 from rankwright.rankers.base import Ranker
 from rankwright.rankers.early_stopping import EARLY_STOPPING, Validation, run_passes
 from rankwright.rankers.kernels import Gram
 from rankwright.rankers.schema import Learned, floats, integer
+from rankwright.runtime import exclusive
 from rankwright.scoring.base import Scorer
 from rankwright.scoring.linear import Linear
 from rankwright.scoring.ordinal import Ordinal, nearest

@@ -13,12 +13,12 @@ from sklearn.utils import check_random_state
 from rankwright._typing import FloatArray, IntArray
 from rankwright.exceptions import DegenerateDataWarning
 from rankwright.feedback.base import Feedback, Grades
-from rankwright.parallel import map_blocks
 from rankwright.rankers import checks, schema
 from rankwright.rankers.base import Ranker
 from rankwright.rankers.online.base import ThresholdRanker, repeated_rows
 from rankwright.rankers.online.prank import PRank
 from rankwright.rankers.schema import floats, integer, integers
+from rankwright.runtime import map_blocks
 from rankwright.scoring.base import Scorer
 from rankwright.scoring.linear import Linear
 from rankwright.scoring.ordinal import Ordinal

@@ -9,7 +9,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from rankwright._typing import FloatArray
 from rankwright.data.vocabulary import read_only
-from rankwright.parallel import exclusive
 from rankwright.rankers import schema
 from rankwright.rankers.checks import MANY_COLUMNS
 from rankwright.rankers.kernels import dense
@@ -21,6 +20,7 @@ from rankwright.rankers.online.base import (
     kernels,
 )
 from rankwright.rankers.schema import floats, integer, real
+from rankwright.runtime import exclusive
 from rankwright.scoring.base import row_blocks
 from rankwright.scoring.linear import Linear
 from rankwright.scoring.ordinal import OrdinalProbit, grade_probabilities, normal_cdf

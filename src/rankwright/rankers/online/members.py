@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.parallel import map_blocks, n_threads, ranges
 from rankwright.rankers.online.base import Examples, ThresholdRanker, kernels
+from rankwright.runtime import map_blocks, n_threads, ranges
 
 Span = tuple[int, int]
 MOST_LANES = 32  # dense features up to which ``oap_lanes`` is faster

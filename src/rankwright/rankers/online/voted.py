@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.parallel import require_memory
 from rankwright.rankers import schema
 from rankwright.rankers.online.base import (
     PASS_CONSTRAINTS,
@@ -24,6 +23,7 @@ from rankwright.rankers.online.support_vectors import (
     SupportBlock,
 )
 from rankwright.rankers.schema import floats, integer, integers
+from rankwright.runtime import require_memory
 from rankwright.scoring.base import RowMap, Scorer
 from rankwright.scoring.ordinal import Votes
 from rankwright.scoring.transforms import Mapped

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from rankwright.runtime.kernels import njit
 
 # Sums may be reordered (SIMD); NaN stays NaN.
 SUMS = {"reassoc", "contract", "nsz", "arcp"}

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from rankwright._typing import IntArray
 from rankwright.data.vocabulary import hash_ids, mix
 from rankwright.exceptions import DataError
-from rankwright.parallel import current_engine, map_blocks, ranges
 from rankwright.rankers import schema
 from rankwright.rankers.schema import floats, floats32, integers
 from rankwright.recommend.experts.base import FLUSHING, Expert, Scores
 from rankwright.recommend.experts.histories import Histories, Rows, pointers
 from rankwright.recommend.experts.neighbors import neighbor_pairs, row_ranges
+from rankwright.runtime import current_engine, map_blocks, ranges
 
 BLOCK = 1024  # users whose products are added at once (EASE)
 N_BLOCKS = 16  # of users, and of items, on an engine

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from rankwright._typing import IntArray
 from rankwright.data.vocabulary import read_only
-from rankwright.parallel import map_blocks, n_threads, ranges
 from rankwright.rankers import schema
 from rankwright.rankers.schema import floats32, integers32
 from rankwright.recommend.experts.base import FLUSHING, Expert, Scores
 from rankwright.recommend.experts.histories import Histories, Rows
+from rankwright.runtime import map_blocks, n_threads, ranges
 
 
 class ItemCosine(Expert):

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.parallel import active_engine, map_blocks
 from rankwright.recommend.experts.base import Expert, Scores
 from rankwright.recommend.experts.histories import Histories, pointers
 from rankwright.recommend.experts.neighbors import row_ranges
+from rankwright.runtime import active_engine, map_blocks
 
 HOLDOUTS = ("both", "next", "period")
 COMBINERS = ("auto", "search", "ranksvm")

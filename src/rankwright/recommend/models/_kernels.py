@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from rankwright.runtime.kernels import njit
 
 LANES = 4  # rows whose systems are solved side by side: as many numbers as a vector register holds
 

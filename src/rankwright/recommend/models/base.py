@@ -12,8 +12,8 @@ from sklearn.base import BaseEstimator
 
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.behavior.ratings import Ratings
-from rankwright.parallel import map_blocks
 from rankwright.rankers.schema import Constraint, Holds, Learned, floats, real
+from rankwright.runtime import map_blocks
 
 FEW_ENTRIES = 5_000  # ratings below which threads cost more than they save
 

@@ -15,7 +15,6 @@ from rankwright.data.behavior.features import SideFeatures
 from rankwright.data.behavior.ratings import Ratings, first_twice
 from rankwright.exceptions import DataError, Message, ParameterError, RankwrightWarning, Setting
 from rankwright.feedback.base import Grades
-from rankwright.parallel import map_blocks, n_threads, ranges, single_threaded_blas
 from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
 from rankwright.rankers.schema import Holds
@@ -25,6 +24,7 @@ from rankwright.recommend.lists import POOL, Block, Selection, user_cosine
 from rankwright.recommend.models.base import ItemMeans, RatingModel, Reasons, Table
 from rankwright.recommend.models.factors import MatrixFactorization
 from rankwright.recommend.models.neighbors import ItemKNN, UserSimilarity
+from rankwright.runtime import map_blocks, n_threads, ranges, single_threaded_blas
 
 # Models sum squares of ratings in float32.
 LARGEST_RATING, LEAST_SPREAD = 1e15, 1e-6

@@ -16,11 +16,11 @@ from sklearn.base import BaseEstimator, clone
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.behavior.ratings import Ratings
 from rankwright.exceptions import DataError, DegenerateDataWarning, ParameterError
-from rankwright.parallel import active_engine
 from rankwright.rankers import schema
 from rankwright.rankers.schema import Learned, integers
 from rankwright.recommend.models.base import ItemMeans, Reasons, Table
 from rankwright.recommend.models.neighbors import UserSimilarity
+from rankwright.runtime import active_engine
 from rankwright.scoring.linear import dense_rows
 
 MISSING = ("abstain", "median", "mean", "standard")

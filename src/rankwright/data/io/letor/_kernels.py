@@ -6,8 +6,9 @@ from math import ldexp
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from rankwright.runtime.kernels import njit
 
 _TAB, _NEWLINE, _SPACE, _HASH, _PLUS, _MINUS, _POINT, _ZERO, _NINE, _COLON = b"\t\n #+-.09:"
 _SMALL_E, _LARGE_E, _EQUALS, _CARRIAGE_RETURN = b"eE=\r"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from rankwright.runtime.kernels import njit
 
 MISSING = 255  # the code of a missing value
 

@@ -10,7 +10,7 @@ import os
 
 import numpy as np
 from llvmlite import ir
-from numba import config, njit, types
+from numba import config, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
@@ -22,6 +22,7 @@ from rankwright.rankers.boosting._kernels.histogram import (
     sum_block,
     sum_narrow_block,
 )
+from rankwright.runtime.kernels import njit
 
 # The words of a job: its number times 2**32 plus the next task, how many tasks are done, the rows
 # of the first leaf, the slots of the sums of both leaves, how many leaves there are, and how many

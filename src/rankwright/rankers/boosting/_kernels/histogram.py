@@ -16,8 +16,10 @@ from __future__ import annotations
 
 import numpy as np
 from llvmlite import ir
-from numba import config, njit, types
+from numba import config, types
 from numba.extending import intrinsic
+
+from rankwright.runtime.kernels import njit
 
 AHEAD = 8  # how many rows ahead of the one that is copied codes are fetched from memory
 WORDS = 64  # how many words of a row are copied at a time

@@ -24,7 +24,6 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from rankwright.feedback._kernels import pair_losses as smooth
 from rankwright.feedback._kernels.pair_losses import smooth_terms
@@ -39,6 +38,7 @@ from rankwright.feedback.losses import (
     SQUARED,
     SQUARED_HINGE,
 )
+from rankwright.runtime.kernels import njit
 
 # Sums may be reordered (SIMD). Such a function must be inlined: otherwise it is optimized once by
 # itself and once within its caller, and the process that compiles it runs another order of sums

@@ -22,10 +22,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from rankwright._typing import FloatArray
 from rankwright.feedback._kernels.levels import add_at, gapped_before
+from rankwright.runtime.kernels import njit
 
 MAX_LEVELS = 8  # of a query that is described by a few numbers; the others have trees
 

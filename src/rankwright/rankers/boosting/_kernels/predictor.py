@@ -12,7 +12,8 @@ n - 1 in t: Gauss-Legendre quadrature with n / 2 points is exact, and adds posit
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from rankwright.runtime.kernels import njit
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -18,9 +18,9 @@ branches and for two features at a time. A second pass looks for the cut in one 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from rankwright.rankers.boosting._kernels.splitting import write_gains
+from rankwright.runtime.kernels import njit
 
 MARK = 128  # entries of a block
 

@@ -14,7 +14,8 @@ bins  Bins, of weak_learners.splitting, for dense rows: cut c has h = 1 for the 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from rankwright.runtime.kernels import njit
 
 
 @njit(cache=True, nogil=True)

@@ -11,7 +11,6 @@ from sklearn.base import BaseEstimator, clone
 from rankwright._typing import FloatArray
 from rankwright.exceptions import DataError
 from rankwright.feedback.pair_weights import PairDistribution
-from rankwright.parallel import Team
 from rankwright.rankers import schema
 from rankwright.rankers.boosting.binning import Columns
 from rankwright.rankers.boosting.grower import Grower, Tree, TreeOptions
@@ -21,6 +20,7 @@ from rankwright.rankers.boosting.weak_learners.features import (
     newton_alpha,
 )
 from rankwright.rankers.boosting.weak_learners.splitting import DEFAULTS, BinnedScan
+from rankwright.runtime import Team
 from rankwright.scoring.base import Matrix, Scorer
 
 

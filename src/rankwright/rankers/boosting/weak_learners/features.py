@@ -15,7 +15,6 @@ from sklearn.utils import check_random_state
 
 from rankwright._typing import FloatArray
 from rankwright.feedback.pair_weights import Curve, PairDistribution
-from rankwright.parallel import Team
 from rankwright.rankers.boosting.binning import Column, Columns
 from rankwright.rankers.boosting.weak_learners.query_splitting import (
     MANY_FEATURES,
@@ -30,6 +29,7 @@ from rankwright.rankers.boosting.weak_learners.splitting import (
     Scan,
     threshold_scan,
 )
+from rankwright.runtime import Team
 
 REAL_STEPS, REAL_LIMIT = 60, 300.0  # of Newton's method for a real default, and its largest weight
 

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from rankwright._typing import FloatArray, IntArray
 from rankwright.feedback.pair_weights import Binary, Levels, PairDistribution, pointers
-from rankwright.parallel import Team, ranges
 from rankwright.rankers.boosting.binning import Column, Columns
 from rankwright.rankers.boosting.weak_learners.splitting import (
     Bins,
@@ -19,6 +18,7 @@ from rankwright.rankers.boosting.weak_learners.splitting import (
     Scan,
     concatenate,
 )
+from rankwright.runtime import Team, ranges
 
 MANY_FEATURES = 1000  # of sparse rows, above which those that cannot be best are left out
 SCANNED = 64  # features between two looks at the best gain so far

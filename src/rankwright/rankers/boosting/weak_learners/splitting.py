@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from rankwright._typing import BoolArray, FloatArray, IntArray
 from rankwright.feedback.pair_weights import Binary, pointers
-from rankwright.parallel import Team, ranges
 from rankwright.rankers.boosting.binning import BinnedRows, Columns, SparseBins
+from rankwright.runtime import Team, ranges
 
 DEFAULTS = {"learned": (True, True), 0: (True, False), 1: (False, True)}
 # EntryScan is taken up to so many values that are present, and if they are at most this share.

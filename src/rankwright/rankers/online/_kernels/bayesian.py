@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from rankwright.rankers.online._kernels.prank import inner_product, row_dot, row_norm
+from rankwright.runtime.kernels import njit
 
 
 @njit(cache=True, nogil=True)

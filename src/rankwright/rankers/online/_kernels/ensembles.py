@@ -16,9 +16,9 @@ of ``rankers.online.members``, as tuples; ``examples`` is that of ``_kernels.pra
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from rankwright.rankers.online._kernels.prank import SUMS, row_add, row_dot, thresholds_passed
+from rankwright.runtime.kernels import njit
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 BLOCK = 64  # rows that stay in cache while the members learn from them one by one

@@ -19,7 +19,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from rankwright.rankers.online._kernels.ensembles import draw_count, member_key
 from rankwright.rankers.online._kernels.prank import (
@@ -29,6 +28,7 @@ from rankwright.rankers.online._kernels.prank import (
     move_thresholds,
     thresholds_passed,
 )
+from rankwright.runtime.kernels import njit
 
 LINEAR, POLY, RBF = 0, 1, 2
 

@@ -19,7 +19,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from rankwright.runtime.kernels import njit
 
 # Sums may be reordered (SIMD); NaN stays NaN.
 SUMS = {"reassoc", "contract", "nsz", "arcp"}

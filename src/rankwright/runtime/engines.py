@@ -1,0 +1,44 @@
+"""The engine that fits run on: that of the innermost ``with rankwright.engine(...):``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, TypeVar
+
+from rankwright.runtime.threads import map_blocks
+
+Result = TypeVar("Result")
+
+_ENGINE: ContextVar[Any] = ContextVar("rankwright_engine", default=None)
+
+
+def current_engine() -> Any:
+    """Return the engine of the innermost ``with rankwright.engine(...):``, or None."""
+    return _ENGINE.get()
+
+
+@contextmanager
+def active_engine(engine: Any) -> Iterator[None]:
+    """Run what is inside the ``with`` block on an engine; None is this process alone."""
+    token = _ENGINE.set(engine)
+    try:
+        yield
+    finally:
+        _ENGINE.reset(token)
+
+
+def map_jobs(
+    function: Callable[..., Result], jobs: Iterable[Any], *shared: Any, threads: int | None = None
+) -> list[Result]:
+    """``function(job, *shared)`` of independent jobs, on the engine if there is one.
+
+    >>> map_jobs(pow, [2, 3], 10)
+    [1024, 59049]
+    """
+    engine = current_engine()
+    if engine is not None:
+        results: list[Result] = engine.run(function, jobs, *shared)
+        return results
+    return map_blocks(lambda job: function(job, *shared), jobs, threads)

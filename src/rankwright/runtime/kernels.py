@@ -1,0 +1,151 @@
+"""Compiled kernels: ``njit`` with a cache that says when it compiles, and where code is kept.
+
+numba keeps compiled code in ``NUMBA_CACHE_DIR``, else in ``__pycache__`` beside a module, else in
+the user's cache folder. Where no folder is writable it refuses to compile, and a file that was cut
+off ends the program. The cache of the kernels of this package
+
+- falls back to a folder of this user under the temporary folder, or to no cache at all: images of
+  containers are often read-only, and without it no ranker can be imported there;
+- compiles again what cannot be loaded, and goes on when a file cannot be written: a process that is
+  killed or a disk that is full leaves such files;
+- warns before the first kernel of a family of rankers is compiled, which takes up to half a minute.
+
+Each of these is logged once, as a warning.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba.core import caching
+
+logger = logging.getLogger("rankwright")
+
+# Roughly the CPU seconds of the first fit.
+SECONDS = {"boosting": 25, "gradient": 10, "keeprank": 10, "magnitude": 5, "neighbors": 8}
+SECONDS |= {"online": 15, "recommend": 20}
+
+_ADVICE = "Set NUMBA_CACHE_DIR to a writable folder to keep it."
+
+
+def njit(*, cache: bool, **options: Any) -> Callable[[Any], Any]:
+    """``numba.njit`` with the cache of this module; without the JIT, the function itself."""
+
+    def decorate(function: Any) -> Any:
+        kernel: Any = numba.njit(**options)(function)
+        if cache and kernel is not function:
+            kernel._cache = _cache_of(function)  # what numba's own cache=True sets
+        return kernel
+
+    return decorate
+
+
+class KernelCache(caching.FunctionCache):  # type: ignore[misc]
+    """The cache of one kernel."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__(function)
+        self._module = function.__module__
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """The code of a signature, or None: numba compiles it next."""
+        try:
+            overload = super().load_overload(sig, target_context)
+        except Exception as error:  # a damaged pickle, or code that cannot be linked
+            if not isinstance(error, ImportError | AttributeError):  # of modules that have moved
+                reason = str(error) or type(error).__name__
+                _warn_once(f"compiled code in {self._cache_path} is damaged ({reason}): it is "
+                           "compiled and written again.")  # fmt: skip
+            with suppress(OSError):
+                self.flush()
+            overload = None
+        if overload is None:
+            announce_compilation(_family(self._module), self._cache_path)
+        return overload
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Write the code of a signature, if that is possible."""
+        try:
+            super().save_overload(sig, data)
+        except OSError as error:
+            _warn_once(
+                f"compiled code cannot be written to {self._cache_path} ({error}). {_ADVICE}"
+            )
+
+
+class NoCache(caching.NullCache):  # type: ignore[misc]
+    """In the place of the cache of a kernel where no folder is writable."""
+
+    def __init__(self, function: Any) -> None:
+        self._module = function.__module__
+
+    def load_overload(self, sig: Any, target_context: Any) -> None:
+        """Nothing is kept: numba compiles it next."""
+        announce_compilation(_family(self._module), "")
+
+
+def _cache_of(function: Any) -> Any:
+    try:
+        return KernelCache(function)
+    except RuntimeError:  # no folder is writable
+        before, caching.config.CACHE_DIR = caching.config.CACHE_DIR, _temporary_folder()
+    try:
+        return (KernelCache if caching.config.CACHE_DIR else NoCache)(function)
+    finally:
+        caching.config.CACHE_DIR = before
+
+
+@cache
+def _temporary_folder() -> str:
+    """A folder that only this user can write to; "" if there is none."""
+    try:
+        root = Path(tempfile.gettempdir())
+        folder = root / f"rankwright-{os.getuid() if hasattr(os, 'getuid') else 'kernels'}"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        owner = folder.lstat()
+        # Compiled code is executed: do not trust a folder of another user.
+        if hasattr(os, "getuid") and (owner.st_uid != os.getuid() or owner.st_mode & 0o077):
+            folder = Path(tempfile.mkdtemp(prefix="rankwright-"))
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError:
+        _warn_once(f"no folder is writable: kernels are compiled in every process. {_ADVICE}")
+        return ""
+    _warn_once(f"numba's cache folders are not writable: compiled code goes to {folder}. {_ADVICE}")
+    return str(folder)
+
+
+@cache
+def _warn_once(message: str) -> None:
+    logger.warning("rankwright: %s", message)
+
+
+def _family(module: str) -> str:
+    """The family whose kernels a module holds: rankwright.rankers.boosting._kernels.grower."""
+    below = module.split(".")[1:]
+    return below[1] if below[0] == "rankers" else below[0]
+
+
+_announced: set[str] = set()
+
+
+def announce_compilation(family: str, folder: str) -> None:
+    """Log a warning, once in a process, if the folder of a family's code has none yet."""
+    if family in _announced or family not in SECONDS:
+        return
+    _announced.add(family)
+    if folder and next(Path(folder).glob("*.nbi"), None):
+        return
+    logger.warning(
+        "rankwright: compiling the loops of %s once, about %d s; later runs load them. "
+        "`rankwright compile` does it ahead of time.",
+        f"{family} rankers" if family != "recommend" else "recommenders",
+        SECONDS[family],
+    )
