@@ -243,7 +243,10 @@ def test_an_expression_that_is_too_long_is_refused(tmp_path: Path) -> None:
     kernel = type(small.kernel)("rbf")
     model = KernelExpansion(kernel, rng.normal(size=(4000, 10)), rng.normal(size=4000))
     with pytest.raises(rw.ParameterError, match="1,000,000 characters"):
-        rw.export(model, tmp_path / "m.sql", "sql")
+        rw.export(model, tmp_path / "m.sql", "sql", dialect="sqlite")
+    larger = KernelExpansion(kernel, rng.normal(size=(9000, 10)), rng.normal(size=9000))
+    with pytest.raises(rw.ParameterError, match="4,000,000 characters"):
+        rw.export(larger, tmp_path / "m.sql", "sql")
     assert rw.export(model, tmp_path / "m.onnx", "onnx").pairs_reversed == 0
 
 

@@ -159,6 +159,74 @@ def test_a_pipeline_and_its_scorer_that_disagree_are_refused(
         rw.load(file.write(path))
 
 
+def swap_terms(model: Any, scorer: Any) -> None:
+    scorer["values"]["terms"]["tuple"].reverse()
+
+
+def drop_term(model: Any, scorer: Any) -> None:
+    scorer["values"]["terms"]["tuple"].pop()
+
+
+def no_terms(model: Any, scorer: Any) -> None:
+    scorer["values"]["terms"] = [1, 2]
+
+
+def a_text_as_term(model: Any, scorer: Any) -> None:
+    scorer["values"]["terms"]["tuple"][0] = "linear"
+
+
+def another_kind(model: Any, scorer: Any) -> None:
+    scorer.update(scorer["values"]["terms"]["tuple"][0]["state"])
+
+
+def swap_factors(model: Any, scorer: Any) -> None:
+    model["learned"]["weights_"] = model["learned"]["scale_"]
+
+
+def a_text_as_member(model: Any, scorer: Any) -> None:
+    model["learned"]["members_"][0] = "Regression"
+
+
+def a_number_as_members(model: Any, scorer: Any) -> None:
+    model["learned"]["members_"] = 2
+
+
+def one_name_less(model: Any, scorer: Any) -> None:
+    model["params"]["members"].pop()
+
+
+def another_intercept(model: Any, scorer: Any) -> None:
+    scorer["values"]["terms"]["tuple"][0]["state"]["values"]["intercept"] += 1.0
+
+
+def intercept_in_a_pipeline(model: Any, scorer: Any) -> None:
+    mapped = scorer["values"]["terms"]["tuple"][1]["state"]["values"]["score"]["state"]
+    mapped["values"]["intercept"] += 1.0
+
+
+ENSEMBLE_EDITS = [
+    swap_terms, drop_term, no_terms, a_text_as_term, another_kind, swap_factors, a_text_as_member,
+    a_number_as_members, one_name_less, another_intercept, intercept_in_a_pipeline,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("edit", ENSEMBLE_EDITS, ids=lambda edit: edit.__name__)
+def test_an_ensemble_and_a_scorer_that_disagree_are_refused(
+    edit: Any, rows: np.ndarray, grades: np.ndarray, forgery: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "ensemble.rw"
+    members = [rw.Regression(), make_pipeline(StandardScaler(), rw.Regression(alpha=1.0))]
+    rw.save(rw.RankEnsemble(members, weights=[1, 3]).fit(rows, grades), path)
+    file = forgery(path)
+    edit(file.manifest["model"], file.manifest["served"]["scorer"])
+    path = file.write(path)
+    with pytest.raises(ModelFileError):
+        rw.load(path)
+    if edit is not one_name_less:  # names are not scored
+        with pytest.raises(ModelFileError):
+            rw.load_scorer(path)
+
+
 def test_learned_arrays_of_another_type_are_refused(
     forge: Callable[[], Any], tmp_path: Path
 ) -> None:

@@ -62,7 +62,8 @@ def load_scorer(path: Any, *, max_bytes: int = MAX_BYTES, verify: bool = False) 
     verify : also rebuild the whole model, and refuse a file whose model would give other scores,
         which happens only with forged files. Needs scikit-learn. :func:`rankwright.load` always
         does this. Without it, the scorer is compared with the fitted values that the file contains:
-        all of them for linear rankers, networks and boosted rankers, some for kernels and votes.
+        all of them for linear rankers, networks and boosted rankers, some for kernels and votes;
+        of an ensemble, those of each member.
 
     Raises
     ------

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,6 +15,7 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 from sklearn.utils import get_tags
+from sklearn.utils.validation import check_is_fitted
 
 from rankwright._typing import FloatArray
 from rankwright.data.queries import Queries
@@ -27,12 +28,17 @@ from rankwright.rankers.preprocessing import (
     QueryNormalizer,
     flat_steps,
     is_known,
+    is_scaler,
     transform_of,
 )
 from rankwright.rankers.schema import Holds, floats
 from rankwright.scoring.base import Matrix, Scorer
+from rankwright.scoring.linear import Linear
 from rankwright.scoring.sums import Sum
 from rankwright.scoring.transforms import Mapped
+
+if TYPE_CHECKING:
+    from rankwright.rankers.boosting.ensemble import Explanation
 
 SCALERS = (StandardScaler, MinMaxScaler, MaxAbsScaler, QueryNormalizer)
 STILL = 1e-12  # of the size of scores: a smaller deviation is rounding
@@ -223,6 +229,81 @@ class RankEnsemble(Ranker):
             self.feature_names_in_ = np.array(names, dtype=object)
         self._keep(models, scale)
 
+    def shap_values(self, X: Any) -> FloatArray:
+        """Compute Shapley values: how much each feature moves a score from the expected value.
+
+        They are the sums of the members' values, times ``weights_ / scale_``, and add up to the
+        score minus ``expected_value_``. LambdaMART and RankBoost have them, as well as linear
+        members behind a scaler that subtracts the mean. Any other member is refused by name.
+
+        Parameters
+        ----------
+        X : (n_items, n_features)
+
+        Returns
+        -------
+        (n_items, n_features) float64
+        """
+        check_is_fitted(self)
+        return self._shapley(self._rows(X, None))[0]
+
+    @property
+    def expected_value_(self) -> float:
+        """The score from which ``shap_values`` are measured."""
+        check_is_fitted(self)
+        self._use_given()
+        return self._shapley(np.zeros((1, self.n_features_in_)))[1]
+
+    def explain(self, x1: Any, x0: Any, n: int | None = None) -> Explanation:
+        """Explain why row ``x1`` scores higher (or lower) than row ``x0``, by feature.
+
+        The contributions are differences of Shapley values and add up to the difference of scores.
+        All members must be linear, or have Shapley values.
+
+        Parameters
+        ----------
+        x1, x0 : (n_features,) rows, or a data frame or CSR matrix of one row each
+        n : int, optional
+            The number of largest contributions to show; all by default.
+        """
+        from rankwright.rankers.boosting import explain
+        from rankwright.rankers.boosting.ensemble import Explanation
+
+        check_is_fitted(self)
+        schema.optional(schema.at_least(0)).check("RankEnsemble.explain", "n", n)
+        self._use_given()
+        rows = explain.two_rows(self, x1, x0)
+        high, low = self._shapley(rows, centered=False)[0]
+        scores = self._scorer().decision_function(rows)
+        parts = explain.by_feature(high - low, explain.names_of(self))
+        return Explanation(float(scores[0] - scores[1]), tuple(parts[:n]))
+
+    @property
+    def feature_importances_(self) -> FloatArray:
+        """The mean of the members' importances by ``weights_``; all members must have them."""
+        check_is_fitted(self)
+        self._use_given()
+        total = np.zeros(self.n_features_in_)
+        for weight, (name, model) in zip(self.weights_, self._fitted_members(), strict=True):
+            own = getattr(_steps(model)[-1], "feature_importances_", None)
+            if weight and (own is None or len(own) != len(total)):
+                raise AttributeError(
+                    f"the member {name!r} ({_kind(model)}) of RankEnsemble has no "
+                    "feature_importances_. Use permutation_importance, which takes any ranker."
+                )
+            total += weight * own if weight else 0.0
+        return total
+
+    def _shapley(self, X: Any, centered: bool = True) -> tuple[FloatArray, float]:
+        """Shapley values, and the score they are measured from: any score if not ``centered``."""
+        values, expected = np.zeros(X.shape), 0.0
+        factors = (self.weights_ / self.scale_).tolist()
+        for factor, (name, model) in zip(factors, self._fitted_members(), strict=True):
+            if factor:
+                own, base = _member_shapley(name, model, X, centered)
+                values, expected = values + factor * own, expected + factor * base
+        return values, expected
+
     def _fitted_members(self) -> Members:
         """The fitted members with their names."""
         fitted = getattr(self, "members_", None)
@@ -381,6 +462,37 @@ def _term(name: str, model: Any) -> Scorer:
     return scorer
 
 
+def _member_shapley(name: str, model: Any, X: Any, centered: bool) -> tuple[FloatArray, float]:
+    """Shapley values of a member, and the score they are measured from.
+
+    A linear member has them if its scaler subtracts the mean of the training rows.
+    """
+    from rankwright.rankers.boosting.explain import Explained
+
+    *steps, ranker = _steps(model)
+    if all(map(is_scaler, steps)) and "unknown" not in ranker._score_kinds():
+        for step in steps:
+            transform: Any = transform_of(step)
+            X = X if transform is None else transform.transform(X)
+        if isinstance(ranker, RankEnsemble):
+            return ranker._shapley(X, centered)
+        if isinstance(ranker, Explained):
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "X does not have valid feature names")
+                return ranker.shap_values(X), ranker.expected_value_
+        line, *others = Sum((ranker._scorer(),), np.ones(1)).merged.terms
+        subtracts = bool(steps) and getattr(steps[-1], "with_mean", False)
+        if isinstance(line, Linear) and not others and (subtracts or not centered):
+            rows = X if isinstance(X, np.ndarray) else X.toarray()
+            return rows * line.coef, line.intercept
+    linear = "linear after a StandardScaler" if centered else "linear"
+    raise ParameterError(
+        f"RankEnsemble: the member {name!r} ({_kind(model)}) has no Shapley values: those of "
+        f"LambdaMART and RankBoost are known, and of members that are {linear}. Use "
+        "permutation_importance and partial_dependence, which take any ranker."
+    )
+
+
 def _fitted(model: Any, X: Any, feedback: Grades) -> Any:
     *steps, ranker = _steps(model)
     for step in steps:
@@ -469,7 +581,7 @@ def _are_members(value: Any) -> bool:
 
 
 def _are_weights(value: Any) -> bool:
-    if np.ndim(value) != 1:
+    if not isinstance(value, list | tuple | np.ndarray) or np.ndim(value) != 1:
         return False
     test = schema.number(0.0).test
     return all(test(number) for number in value) and any(number > 0 for number in value)

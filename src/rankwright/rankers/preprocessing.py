@@ -27,6 +27,7 @@ class RowTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Base of transformers: checks the rows, records the number and the names of the features."""
 
     _checks: ClassVar[Mapping[str, Any]]  # how scikit-learn checks the rows
+    _transform: Any  # a method of each class: what the fitted object does to rows
     n_features_in_: int
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -332,12 +333,13 @@ def is_scaler(step: Any) -> bool:
 
 def is_known(step: Any) -> bool:
     """Whether :func:`transform_of` says what a step does to rows."""
-    return hasattr(step, "_transform") or type(step) in _SCALERS
+    own = isinstance(step, RowTransformer) and hasattr(step, "_transform")
+    return own or type(step) in _SCALERS
 
 
 def transform_of(step: Any) -> Transform | None:
     """What a fitted transformer of rankwright, or a scaler, does to rows; None if nothing."""
-    if hasattr(step, "_transform"):
+    if isinstance(step, RowTransformer):
         own: Transform = step._transform()
         return own
     return next(make(step) for kind, make in _SCALERS.items() if isinstance(step, kind))

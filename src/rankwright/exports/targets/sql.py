@@ -9,6 +9,7 @@ import numpy as np
 
 from rankwright._typing import FloatArray
 from rankwright.exports.expressions import (
+    MAX_LENGTH,
     Language,
     Text,
     grade_text,
@@ -50,6 +51,8 @@ class Dialect(Language):
 
     def __init__(self, name: str) -> None:
         self.name = name
+        if name != "sqlite":  # which refuses longer statements by default
+            self.limit = 4 * MAX_LENGTH  # for which DuckDB needs about 2 GB of memory
 
     def number(self, value: float) -> Text:
         text = repr(float(value))

@@ -91,37 +91,16 @@ class Explained(Ranker):
         """
         check_is_fitted(self)
         optional(at_least(0)).check(f"{type(self).__name__}.explain", "n", n)
-        rows = _stacked(self._row(x1, "x1"), self._row(x0, "x0"))
-        names = self._feature_names()
+        rows = two_rows(self, x1, x0)
+        names = names_of(self)
         scorer = self._scorer()
         if isinstance(scorer, Trees):
             high, low = tree_shap(scorer, self._cover(), rows)
-            parts = [
-                Contribution(names[i], float(high[i] - low[i]), int(i), None)
-                for i in np.flatnonzero(high != low)
-            ]
-            parts.sort(key=lambda part: -abs(part.amount))
+            parts = by_feature(high - low, names)
         else:
             parts = Ensemble.of(self).contributions(rows, names)
         scores = scorer.decision_function(rows)
         return Explanation(float(scores[0] - scores[1]), tuple(parts[:n]))
-
-    def _row(self, x: Any, name: str) -> Any:
-        """A row as (1, n_features); that of a data frame may be a pandas Series."""
-        if hasattr(x, "to_frame") and hasattr(x, "index"):
-            x = x.to_frame().T.infer_objects()
-        if not hasattr(x, "columns") and not sparse.issparse(x):
-            x = np.asarray(x, np.float64).reshape(1, -1)
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "X (has|does not have valid) feature names")
-            row = self._validated(x, reset=False)
-        if row.shape[0] != 1:
-            raise DataError(f"explain: {name} has {row.shape[0]} rows. Give one.")
-        return row
-
-    def _feature_names(self) -> list[str]:
-        names = getattr(self, "feature_names_in_", [f"x{i}" for i in range(self.n_features_in_)])
-        return [str(name) for name in names]
 
     def _cover(self) -> IntArray:
         return np.asarray(self._stored("node_cover_"))
@@ -144,11 +123,39 @@ class Explained(Ranker):
         return value
 
 
-def _stacked(upper: Any, lower: Any) -> Any:
-    """Two rows as one matrix, sparse if the first is."""
+def names_of(ranker: Ranker) -> list[str]:
+    """The names of the features: those of the columns, or x0, x1 ..."""
+    names = getattr(ranker, "feature_names_in_", [f"x{i}" for i in range(ranker.n_features_in_)])
+    return [str(name) for name in names]
+
+
+def by_feature(amounts: FloatArray, names: list[str]) -> list[Contribution]:
+    """The contributions of features other than 0, the largest first."""
+    used = np.flatnonzero(amounts)
+    parts = [Contribution(names[i], float(amounts[i]), int(i), None) for i in used]
+    return sorted(parts, key=lambda part: -abs(part.amount))
+
+
+def two_rows(ranker: Ranker, x1: Any, x0: Any) -> Any:
+    """Two rows to explain as one checked matrix, sparse if the first is."""
+    upper, lower = _row(ranker, x1, "x1"), _row(ranker, x0, "x0")
     if sparse.issparse(upper):
         return sparse.vstack([upper, lower], "csr")
     return np.vstack([upper, lower.toarray() if sparse.issparse(lower) else lower])
+
+
+def _row(ranker: Ranker, x: Any, name: str) -> Any:
+    """A row as (1, n_features); that of a data frame may be a pandas Series."""
+    if hasattr(x, "to_frame") and hasattr(x, "index"):
+        x = x.to_frame().T.infer_objects()
+    if not hasattr(x, "columns") and not sparse.issparse(x):
+        x = np.asarray(x, np.float64).reshape(1, -1)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X (has|does not have valid) feature names")
+        row = ranker._validated(x, reset=False)
+    if row.shape[0] != 1:
+        raise DataError(f"explain: {name} has {row.shape[0]} rows. Give one.")
+    return row
 
 
 class Paths(NamedTuple):

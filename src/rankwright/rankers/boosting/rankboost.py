@@ -15,6 +15,7 @@ from rankwright.feedback.pairs import Bipartite, Pairs
 from rankwright.rankers import schema
 from rankwright.rankers.boosting.binning import MAX_BINS
 from rankwright.rankers.boosting.ensemble import BASELINE, LEARNED, Curve, baseline
+from rankwright.rankers.boosting.explain import names_of
 from rankwright.rankers.boosting.training import CALLBACKS, BoostedRanker, TrainingResult, boost
 from rankwright.rankers.boosting.weak_learners.estimators import IS_WEAK_ESTIMATOR, TreeRanking
 from rankwright.rankers.boosting.weak_learners.splitting import DEFAULTS
@@ -308,7 +309,7 @@ class RankBoost(BoostedRanker):
         cumulative)."""
         check_is_fitted(self)
         number = feature_number(
-            "RankBoost.contribution", feature, self._feature_names(), self.n_features_in_
+            "RankBoost.contribution", feature, names_of(self), self.n_features_in_
         )
         scorer = self._scorer()
         if not isinstance(scorer, Additive):
