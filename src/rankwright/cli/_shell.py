@@ -24,9 +24,7 @@ import rankwright as rw
 from rankwright.data.io.files import STDIN, check_outputs, naming, write_lines
 from rankwright.exceptions import Message, ParameterError, Setting
 
-# The run sets both: parameters of the library -> options of its verb; --config.
-option_names: dict[str, str] = {}
-common_inputs: list[str | None] = []
+option_names: dict[str, str] = {}  # parameters of the library -> options of the verb that runs
 
 # Control characters but tab and newline, and those that turn the direction of text around.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
@@ -92,7 +90,7 @@ def check_targets(*inputs: str | None, **outputs: str | None) -> None:
             raise ParameterError(f"--{option} -: it is written to a file only. Give its name.")
     named = [(option if option == "TARGET" else f"--{option}", p) for option, p in outputs.items()]
     groups = [group_file(path) for path in inputs if path is not None and isfile(path)]
-    check_outputs([*inputs, *groups, *common_inputs], named)
+    check_outputs([*inputs, *groups], named)
 
 
 def write_ranking(

@@ -18,7 +18,7 @@ from cyclopts import App, CycloptsError, Parameter
 from rankwright import __version__
 from rankwright.cli import EXIT_FILE, EXIT_INTERRUPTED
 from rankwright.cli import _shell as sh
-from rankwright.data.io.files import STDIN, PipedFile, naming, read_pipe
+from rankwright.data.io.files import STDIN, PipedFile, check_outputs, naming, read_pipe
 from rankwright.exceptions import (
     ClusterError,
     DataError,
@@ -166,7 +166,6 @@ def _show_warning(shown: set[str], message: Any, category: Any, *where: Any, **m
 
 def _run(words: list[str], ours: Namespace) -> None:
     sh.option_names.clear()
-    sh.common_inputs[:] = [ours.config]
     if sys.stdout.isatty() and words and not {"-h", "--help", "--version"} & {*words}:
         sys.stdout = cast(Any, Terminal(sys.stdout))
     words = [STDIN if word == "-" else word for word in words]  # cyclopts takes - for an option
@@ -183,6 +182,8 @@ def _run(words: list[str], ours: Namespace) -> None:
     for argument in sorted(path[-1].assemble_argument_collection(), key=lambda one: not one.keys):
         if argument.names[0].startswith("--"):
             sh.option_names.setdefault(argument.field_info.name, argument.names[0])
+    outputs = {name: bound.arguments.get(name) for name in OUTPUTS}
+    check_outputs([ours.config], [(f"--{name}", path) for name, path in outputs.items()])
     read: set[str] = set()
     for name, value in bound.arguments.items():
         if name not in OUTPUTS:
