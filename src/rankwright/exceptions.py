@@ -205,6 +205,10 @@ class ConvergenceWarning(RankwrightWarning):
     """A solver stopped at its iteration limit before it reached its tolerance."""
 
 
+class LongListWarning(RankwrightWarning):
+    """A query has so many rows that its pairs are sampled."""
+
+
 class ClusterWarning(RankwrightWarning):
     """A cluster is used where one machine would be faster."""
 

@@ -56,6 +56,17 @@ def test_one_huge_query_and_sparse_rows(judged, model_bytes):
         assert model_bytes(ranker().fit(X, judged.y)) == local
 
 
+@pytest.mark.filterwarnings("ignore::rankwright.exceptions.LongListWarning")
+def test_equal_bytes_where_pairs_of_a_long_query_are_sampled(judged, model_bytes, monkeypatch):
+    monkeypatch.setattr("rankwright.feedback.pair_losses.LONGEST", 8)
+    qid, model = judged.qid // 4, ranker(weighting=None, n_jobs=1)
+    local = model_bytes(model.fit(judged.X, judged.y, qid=qid))
+    order = np.random.default_rng(0).permutation(len(judged.y))
+    with rw.engine("local:2"):
+        model.fit(judged.X[order], judged.y[order], qid=qid[order])
+    assert model_bytes(model) == local
+
+
 def test_a_small_fit_on_a_cluster_warns(judged, client):
     with rw.engine(client), pytest.warns(ClusterWarning, match="faster"):
         ranker().fit(judged.X, judged.y, qid=judged.qid)

@@ -17,8 +17,9 @@ from rankwright.data.vocabulary import Hashes
 from rankwright.distributed import histograms as sums_of
 from rankwright.distributed.base import Engine, ShardedValues
 from rankwright.distributed.histograms import Block, Gradients, Request, Totals, Used
-from rankwright.distributed.shards import Shard, ShardedRows, join_grades
+from rankwright.distributed.shards import Shard, ShardedRows, join_grades, join_matrices
 from rankwright.exceptions import ParameterError
+from rankwright.feedback import pair_losses
 from rankwright.feedback.pair_losses import QueryPairs
 from rankwright.rankers.boosting.binning import QuantileBins
 from rankwright.rankers.boosting.grower import (
@@ -95,7 +96,15 @@ def find_used(shard: Shard) -> Used:
 def make_block(shards: list[Shard], used: list[Used], plan: Plan) -> Block:
     """The rows of all queries of a block in bins; the features themselves are not kept."""
     codes, grades = sums_of.encode_shards(shards, used, plan.bins), join_grades(shards)
-    losses = PairGradients(grades, plan.loss, PairWeights.parse(plan.weighting), Team(1), plan.span)
+    weights, X = PairWeights.parse(plan.weighting), None
+    is_long = grades.queries.sizes.max(initial=0) > pair_losses.LONGEST
+    if is_long:  # pairs may be sampled by the content of the rows
+        X = join_matrices([shard.X for shard in shards])
+    losses = PairGradients(grades, X, plan.loss, weights, Team(1), plan.span)
+    if is_long:
+        rows = QueryPairs.of(grades).rows
+        order = np.argsort(rows)
+        codes = codes[:, order[np.searchsorted(rows, losses.rows, sorter=order)]]
     start, keys = np.zeros(len(losses.rows)), None
     if plan.known is not None:
         parts = [plan.known.decision_function(s.X) for s in shards if len(s.y)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -13,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.exceptions import DataError, FeedbackError
+from rankwright.data.vocabulary import hash_rows
+from rankwright.exceptions import DataError, FeedbackError, LongListWarning
 from rankwright.feedback.base import Feedback, Grades
 from rankwright.feedback.losses import LOSSES
 from rankwright.feedback.pairs import Pairs
@@ -28,6 +30,7 @@ N_BLOCKS = 8  # fixed, so that the order of additions does not depend on the num
 MAX_GRADE = 50  # 2 ** y - 1 stays exact in float64
 MAX_GAIN_GRADE = 60.0  # a higher grade counts as this one: 2 ** grade must stay a number
 MOST_COPIES = 1e9
+LONGEST = 20_000  # rows of a query of which all pairs are summed; of longer ones, a sample
 PAIRS_PER_UNIT = 64  # this many pairs of a list count as one query when batches are cut
 
 
@@ -69,7 +72,7 @@ class Batch(ABC):
 
 @dataclass(frozen=True)
 class QueryPairs(Batch):
-    """Graded rows grouped by query; sums take about O(rows log rows), by NDCG O(pairs) time."""
+    """Graded rows grouped by query; sums take O(pairs) time."""
 
     rows: IntArray  # (n,) rows of X, query by query
     ptr: IntArray  # (n_queries + 1,) where each query starts
@@ -138,6 +141,39 @@ class QueryPairs(Batch):
         mass = np.where(self.mass > 0, self.mass, 1.0)
         return replace(self, query_weight=self.query_weight / mass)
 
+    def sampled(self, X: Any) -> QueryPairs:
+        """The same with the pairs of long queries sampled, so that a query has at most 2e8.
+
+        A query of m > 20,000 rows is cut into ceil((m / 20,000) ** 2) lists, and a row is compared
+        with the rows of its list. Rows go to the lists in turn, in the order of their grades, those
+        of a grade in the order of a hash of their content (``X``, grade, weight): each list has the
+        same share of each grade, and the order in which rows are given does not matter. Weights are
+        scaled so that the pairs of a query weigh as much as before.
+        """
+        sizes = np.diff(self.ptr)
+        if sizes.max(initial=0) <= LONGEST:
+            return self
+        warnings.warn(
+            f"a query has {sizes.max():,} rows. Of queries with more than {LONGEST:,} rows, pairs "
+            "are sampled: each row is compared with some of the rows only.",
+            LongListWarning,
+            stacklevel=5,
+        )
+        n_lists = np.where(sizes > LONGEST, np.ceil((sizes / LONGEST) ** 2), 1.0).astype(np.int64)
+        n_lists = np.minimum(n_lists, sizes)
+        group = self.group
+        order = np.lexsort((hash_rows(X[self.rows], self.grade, self.weight), self.grade, group))
+        turn = (np.arange(len(order)) - self.ptr[group]) % n_lists[group]  # group is sorted
+        number = (np.cumsum(n_lists) - n_lists)[group] + turn
+        order = order[np.argsort(number, kind="stable")]
+        ptr = _starts(np.bincount(number, minlength=int(n_lists.sum())))
+        rows, grade, weight = self.rows[order], self.grade[order], self.weight[order]
+        query = np.repeat(np.arange(self.n_units), n_lists)
+        lists = QueryPairs(rows, ptr, grade, weight, self.query_weight[query], self.magnitude)
+        found = np.bincount(query, lists.mass, self.n_units)
+        scale = np.where(n_lists > 1, self.mass / np.where(found > 0, found, 1.0), 1.0)
+        return replace(lists, query_weight=lists.query_weight * scale[query])
+
     def sums(
         self, scores: FloatArray, loss: str, weighting: str | None = None
     ) -> tuple[float, float, FloatArray]:
@@ -145,8 +181,8 @@ class QueryPairs(Batch):
         if weighting == "NDCG":
             value, mass, pull = self._ndcg_sums(scores, loss)
         else:
-            pull, _, values = self._sum(scores, loss, self.weight, self.weight, 3)
-            value, mass = float(values.sum()), self.total_weight
+            value, pull = self._sum(scores, loss, self.weight, self.weight, with_value=True)
+            mass = self.total_weight
         slope[self._by_grade] = -pull
         return value, mass, slope
 
@@ -154,22 +190,26 @@ class QueryPairs(Batch):
         raised, others = self.weight * hit, self.weight * (1 - hit)
         # The sum over the upper rows of the pairs between the rows hit and the others.
         right, wrong = (
-            float(np.maximum(self._sum(scores, loss, upper, lower, 1)[0], 0.0).sum())
+            float(np.maximum(self._sum(scores, loss, upper, lower)[1], 0.0).sum())
             for upper, lower in ((raised, others), (others, raised))
         )
         return right, wrong
 
     def _sum(
-        self, scores: FloatArray, loss: str, upper: FloatArray, lower: FloatArray, n_terms: int
-    ) -> FloatArray:
-        """(n_terms, n) minus slope, curvature and loss of each row, in the order ``_by_grade``."""
+        self,
+        scores: FloatArray,
+        loss: str,
+        upper: FloatArray,
+        lower: FloatArray,
+        with_value: bool = False,
+    ) -> tuple[float, FloatArray]:
+        """The loss, and minus the slope by the score of each row, in the order ``_by_grade``."""
         from rankwright.feedback._kernels.pair_losses import sum_queries
 
-        order, codes = self._by_grade, (LOSSES[loss].code, self.magnitude)
-        out, queries = np.empty((n_terms, len(scores))), self._queries(upper)
+        order, codes = self._by_grade, (LOSSES[loss].code, self.magnitude, with_value)
+        out, queries = np.empty((2, len(scores))), self._queries(upper)
         arguments = scores[order], lower[order], codes, out
-        self._map(lambda block: sum_queries(queries, *block, *arguments))
-        return out
+        return sum(self._map(lambda block: sum_queries(queries, *block, *arguments))), out[0]
 
     def _ndcg_sums(self, scores: FloatArray, loss: str) -> tuple[float, float, FloatArray]:
         from rankwright.feedback._kernels.pair_losses import ndcg_sums
@@ -308,17 +348,19 @@ class PairBatch(Batch):
 
 
 def all_batches(
-    feedback: Feedback, weighting: str | None, *, by_query: bool = False
+    feedback: Feedback, weighting: str | None, X: Any, *, by_query: bool = False
 ) -> list[Batch]:
     """One batch for each simple feedback in the sum; those without pairs are left out.
 
+    Pairs of long queries are sampled by the content of the rows ``X``, unless there is a weighting.
     ``by_query`` gives all queries the same weight, however many pairs they have.
     """
     batches: list[Batch] = []
     for factor, term in feedback.terms():
         if isinstance(term, Grades):
             pairs = QueryPairs.of(term, factor)
-            batches.append(pairs.by_query() if by_query else pairs)
+            pairs = pairs.by_query() if by_query else pairs
+            batches.append(pairs.sampled(X) if weighting is None else pairs)
         elif isinstance(term, Pairs):
             if weighting is not None:
                 raise FeedbackError(

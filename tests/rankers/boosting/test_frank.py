@@ -75,7 +75,7 @@ def test_the_first_loss_is_that_of_guessing() -> None:
 
 
 def test_potentials_are_minus_the_finite_differences_of_the_loss() -> None:
-    loss = FidelityLoss(all_batches(FEEDBACK, None, by_query=True), FEEDBACK)
+    loss = FidelityLoss(all_batches(FEEDBACK, None, None, by_query=True), FEEDBACK)
     scores = np.random.default_rng(0).normal(size=len(loss.rows))
     loss._move(scores)
     potential, step = loss.potential, 1e-5
@@ -87,8 +87,8 @@ def test_potentials_are_minus_the_finite_differences_of_the_loss() -> None:
 
 
 def test_a_split_adds_up_the_slopes_of_pairs_by_which_row_is_hit() -> None:
-    by_query = all_batches(FEEDBACK, None)[0]
-    by_pair = all_batches(FEEDBACK.to_pairs(), None)[0]
+    by_query = all_batches(FEEDBACK, None, None)[0]
+    by_pair = all_batches(FEEDBACK.to_pairs(), None, None)[0]
     rng = np.random.default_rng(0)
     scores, hit = rng.normal(size=32), rng.integers(0, 2, 32).astype(np.uint8)
     one = by_query.split(scores[by_query.rows], hit[by_query.rows], "fidelity")

@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rankwright.exceptions import ParameterError
+import rankwright as rw
+from rankwright.exceptions import LongListWarning, ParameterError
 from rankwright.feedback.base import Grades
+from rankwright.feedback.pair_losses import QueryPairs
 from rankwright.rankers.boosting.pair_losses import (
     ExponentialGradients,
     PairGradients,
@@ -110,7 +112,7 @@ def lists() -> tuple[Any, Any, Any]:
 @pytest.mark.parametrize("loss", LAMBDAMART_LOSSES)
 def test_gradients_and_hessians_are_sums_over_pairs(lists: Any, loss: str, weights: Any) -> None:
     scores, y, qid = lists
-    pairs = PairGradients(Grades(y, qid), loss, PairWeights.parse(weights), Team(1))
+    pairs = PairGradients(Grades(y, qid), None, loss, PairWeights.parse(weights), Team(1))
     expected = np.concatenate(
         [explicit(loss, weights, scores[qid == q], y[qid == q]) for q in range(3)], axis=1
     )
@@ -124,7 +126,7 @@ def test_a_long_list_is_summed_by_grades_to_the_same_numbers(loss: str, weights:
     rng = np.random.default_rng(1)
     y = rng.integers(0, 4, 700).astype(float)
     scores = np.round(rng.normal(size=700) * 64) / 64  # differences without rounding
-    pairs = PairGradients(Grades(y), loss, PairWeights.parse(weights), Team(1))
+    pairs = PairGradients(Grades(y), None, loss, PairWeights.parse(weights), Team(1))
     above = y[:, None] > y[None]
     gap = np.where(above, y[:, None] - y[None], 0.0)
     slope, curvature = slope_and_curvature(loss, scores[:, None] - scores[None], gap)
@@ -144,7 +146,7 @@ def test_the_exponential_loss_by_levels_is_that_by_pairs_but_for_a_factor(
     parsed = PairWeights.parse(weights)
     grades = Grades(y, qid)
     levels = ExponentialGradients(grades, len(y), parsed, Team(1))
-    pairs = PairGradients(grades, "exponential", parsed, Team(1))
+    pairs = PairGradients(grades, None, "exponential", parsed, Team(1))
     ours = np.array(levels.at(scores[levels.rows]))
     plain = np.array(pairs.at(scores))[:, levels.rows]
     np.testing.assert_allclose(ours / ours[1].sum(), plain / plain[1].sum(), rtol=1e-10, atol=1e-12)
@@ -162,24 +164,87 @@ def test_neither_threads_nor_the_order_of_rows_change_a_bit(weights: Any) -> Non
     y, qid = rng.integers(0, 3, 3000).astype(float), np.repeat(np.arange(60), 50)
     scores = np.round(rng.normal(size=3000), 1)
     shuffled = rng.permutation(3000)
-    one = PairGradients(Grades(y, qid), "logistic", PairWeights.parse(weights), Team(1))
+    one = PairGradients(Grades(y, qid), None, "logistic", PairWeights.parse(weights), Team(1))
     expected = np.array(one.at(scores))
     with Team(2) as team:
         grades = Grades(y[shuffled], qid[shuffled])
-        two = PairGradients(grades, "logistic", PairWeights.parse(weights), team)
+        two = PairGradients(grades, None, "logistic", PairWeights.parse(weights), team)
         found = np.zeros_like(expected)
         found[:, shuffled[two.rows]] = two.at(scores[shuffled][two.rows])
     np.testing.assert_array_equal(found, expected)
+
+
+@pytest.fixture
+def long_list(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
+    """Rows of one query and their grades, where 200 rows are many."""
+    monkeypatch.setattr("rankwright.feedback.pair_losses.LONGEST", 200)
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(1000, 3))
+    return X, np.digitize(X[:, 0] + rng.normal(size=1000), [0.0, 1.0, 1.5]).astype(float)
+
+
+@pytest.mark.filterwarnings("ignore::rankwright.exceptions.LongListWarning")
+def test_lists_of_a_sample_share_all_grades_and_the_weight_of_all_pairs(long_list: Any) -> None:
+    X, y = long_list
+    qid = np.append(np.zeros(900), np.ones(100))
+    weight = np.random.default_rng(5).random(1000) + 0.5
+    pairs = QueryPairs.of(Grades(y, qid, sample_weight=weight))
+    sample = pairs.sampled(X)
+    assert sample.n_units == np.ceil((900 / 200) ** 2) + 1
+    np.testing.assert_array_equal(np.sort(sample.rows), pairs.rows)
+    assert sample.total_weight == pytest.approx(pairs.total_weight)
+    np.testing.assert_array_equal(np.sort(sample.rows[sample.ptr[-2] :]), np.arange(900, 1000))
+    for grade in range(4):
+        counts = np.add.reduceat(sample.grade == grade, sample.ptr[:-2])
+        assert counts[:-1].max() - counts[:-1].min() <= 1
+
+
+@pytest.mark.filterwarnings("ignore::rankwright.exceptions.LongListWarning")
+def test_gradients_of_a_sample_are_close_to_those_of_all_pairs(
+    long_list: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X, y = long_list
+    sample = PairGradients(Grades(y), X, "logistic", PairWeights(None), Team(1))
+    found = np.zeros((2, 1000))
+    found[:, sample.rows] = sample.at(X[sample.rows, 0])
+    monkeypatch.setattr("rankwright.feedback.pair_losses.LONGEST", 1000)
+    exact = np.array(
+        PairGradients(Grades(y), X, "logistic", PairWeights(None), Team(1)).at(X[:, 0])
+    )
+    for term in range(2):
+        assert np.corrcoef(found[term], exact[term])[0, 1] > 0.97
+        assert np.linalg.norm(found[term]) == pytest.approx(np.linalg.norm(exact[term]), rel=0.05)
+
+
+def test_the_order_of_rows_does_not_change_a_sample_and_users_are_told(long_list: Any) -> None:
+    X, y = long_list
+    shuffled = np.random.default_rng(6).permutation(1000)
+    model = rw.LambdaMART(n_estimators=5, weighting=None)
+    with pytest.warns(LongListWarning):
+        one = model.fit(X, y).decision_function(X)
+    with pytest.warns(LongListWarning):
+        two = model.fit(X[shuffled], y[shuffled]).decision_function(X)
+    np.testing.assert_array_equal(one, two)
+
+
+@pytest.mark.parametrize("ranker", [rw.RankNet(random_state=0), rw.FRank()])
+def test_other_rankers_with_smooth_losses_sample_the_pairs_of_long_lists(
+    long_list: Any, ranker: Any
+) -> None:
+    X, y = long_list
+    with pytest.warns(LongListWarning):
+        ranker.fit(X, y)
+    assert np.corrcoef(ranker.decision_function(X), y)[0, 1] > 0.5
 
 
 def test_a_row_of_weight_two_counts_as_two_rows() -> None:
     y, scores = np.array([0.0, 1, 2, 0, 1]), np.array([0.3, 0.1, 0.2, 0.5, -1.0])
     weights = PairWeights.parse("NDCG@3")
     once = PairGradients(
-        Grades(y, sample_weight=[1.0, 2, 1, 2, 1]), "logistic", weights, Team(1)
+        Grades(y, sample_weight=[1.0, 2, 1, 2, 1]), None, "logistic", weights, Team(1)
     ).at(scores)
     rows = [0, 1, 1, 2, 3, 3, 4]
-    twice = PairGradients(Grades(y[rows]), "logistic", weights, Team(1)).at(scores[rows])
+    twice = PairGradients(Grades(y[rows]), None, "logistic", weights, Team(1)).at(scores[rows])
     for one, two in zip(once, twice, strict=True):
         np.testing.assert_allclose(one, np.bincount(rows, two), rtol=1e-12, atol=1e-15)
 
@@ -198,7 +263,7 @@ from rankwright.rankers.boosting.pair_losses import PairGradients, PairWeights
 rng = np.random.default_rng(0)
 y, scores = rng.integers(0, 2, 80), rng.normal(size=80)
 with Team(1) as pool:
-    gradients = PairGradients(Grades(y), "logistic", PairWeights.parse("NDCG"), pool)
+    gradients = PairGradients(Grades(y), None, "logistic", PairWeights.parse("NDCG"), pool)
     print(np.stack(gradients.at(scores)).tobytes().hex())
 """
 

@@ -51,10 +51,10 @@ def test_sums_over_queries_equal_sums_over_written_out_pairs(
 @pytest.mark.parametrize("loss", SMOOTH)
 @pytest.mark.parametrize("magnitude", [False, True])
 @pytest.mark.parametrize(("spread", "n_grades"), [(3.0, 4), (3.0, 0), (200.0, 3)])
-def test_long_lists_are_summed_by_grades_to_the_same_numbers(
+def test_long_lists_are_summed_to_the_same_numbers(
     loss: str, magnitude: bool, spread: float, n_grades: int
 ) -> None:
-    """Scores on few cells, every grade another one, and cells too far apart to be looked at."""
+    """Few grades, a grade for each row, and scores far apart."""
     rng, n = np.random.default_rng(1), 600 if spread < 100 else 3000
     y = rng.integers(0, n_grades, n).astype(float) if n_grades else rng.normal(size=n)
     weight, scores = rng.random(n) + 0.5, rng.random(n) * spread
@@ -118,8 +118,8 @@ def test_a_linear_network_learns_the_log_odds_of_the_confidence(loss: str) -> No
 @pytest.mark.parametrize("loss", SMOOTH)
 def test_confidence_zero_is_the_opposite_preference(loss: str) -> None:
     lower, upper = np.arange(5), np.arange(5) + 6
-    (doubted,) = all_batches(Pairs(lower, upper, confidence=np.zeros(5)), None)
-    (swapped,) = all_batches(Pairs(upper, lower), None)
+    (doubted,) = all_batches(Pairs(lower, upper, confidence=np.zeros(5)), None, None)
+    (swapped,) = all_batches(Pairs(upper, lower), None, None)
     scores = np.random.default_rng(4).normal(size=len(doubted.rows))
     hit = (scores > 0).astype(np.uint8)
     for first, second in zip(doubted.sums(scores, loss), swapped.sums(scores, loss), strict=True):
@@ -128,8 +128,8 @@ def test_confidence_zero_is_the_opposite_preference(loss: str) -> None:
 
 
 def test_two_judges_who_disagree_are_one_pair_of_confidence_one_half() -> None:
-    (both,) = all_batches(Pairs([0, 1], [1, 0]), None)
-    (tie,) = all_batches(Pairs([0], [1], weight=[2], confidence=[0.5]), None)
+    (both,) = all_batches(Pairs([0, 1], [1, 0]), None, None)
+    (tie,) = all_batches(Pairs([0], [1], weight=[2], confidence=[0.5]), None, None)
     scores = np.array([0.3, -0.4])
     for first, second in zip(
         both.sums(scores, "logistic"), tie.sums(scores, "logistic"), strict=True
@@ -153,7 +153,7 @@ def test_losses_are_as_printed() -> None:
 @pytest.mark.parametrize("hidden", [(), (4,), (5, 3)])
 def test_the_gradient_is_that_of_finite_differences(loss: str, hidden: tuple[int, ...]) -> None:
     net = TanhNetwork([3, *hidden, 1], np.random.default_rng(2))
-    (batch,) = all_batches(grades(), None)
+    (batch,) = all_batches(grades(), None, None)
 
     def value(weights: Any) -> float:
         net.weights = weights
@@ -202,7 +202,10 @@ def test_a_row_of_weight_two_weighs_as_two_rows(weighting: Any) -> None:
 
 
 def test_pairs_as_grades_give_the_same_sums() -> None:
-    (by_query,), (by_pair,) = all_batches(grades(), None), all_batches(grades().to_pairs(), None)
+    (by_query,), (by_pair,) = (
+        all_batches(grades(), None, None),
+        all_batches(grades().to_pairs(), None, None),
+    )
     scores = np.random.default_rng(1).normal(size=21)
     one = by_query.sums(scores[by_query.rows], "logistic", None)
     other = by_pair.sums(scores[by_pair.rows], "logistic", None)

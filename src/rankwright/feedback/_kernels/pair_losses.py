@@ -1,10 +1,7 @@
 """Sums of smooth losses over all pairs of graded rows, one query after the other.
 
 A pair (upper u, lower l) costs ``loss(s_u - s_l)``: logistic, log(1 + exp(-d)), or fidelity,
-1 - sqrt(P) with P = 1 / (1 + exp(-d)). Few rows are summed pair by pair. Many are cut in two by
-grade, again and again: each half is replaced by charges on the nodes of cells of width 1, and the
-other half reads the sums off its own nodes. The losses have no singularity within pi of the real
-axis, so 12 Chebyshev nodes a cell give 13 digits. That takes O(m (log m + cells)) for m rows.
+1 - sqrt(P) with P = 1 / (1 + exp(-d)).
 """
 
 from __future__ import annotations
@@ -17,8 +14,10 @@ import numpy as np
 from rankwright.feedback.losses import LOGISTIC
 from rankwright.runtime.kernels import njit
 
-NODES = 12
-REACH = 80  # in cells: of pairs farther apart, a term is zero or the limit that it tends to
+# Sums may be reordered (SIMD). Such a function must be inlined: otherwise it is optimized once by
+# itself and once within its caller, and the process that compiles it runs another order of sums
+# than processes that load it from the cache.
+SUMS = {"reassoc", "contract", "nsz", "arcp"}
 WIDE = 600.0  # a spread of scores whose exponentials may overflow
 
 
@@ -35,19 +34,11 @@ class Rows(NamedTuple):
     """The rows of one query, sorted by grade."""
 
     score: Any  # (m,) float64
-    grade: Any  # (m,) float64
+    level: Any  # (m,) float64, the grade
+    grade: Any  # (m,) float64, the grade if a pair is weighted by the gap of its grades, else 0
     upper: Any  # (m,) float64, the weight as the upper row of a pair
     lower: Any  # (m,) float64, the weight as the lower row
-
-
-class Nodes(NamedTuple):
-    """Cells of width 1 over the scores, with NODES nodes each."""
-
-    n_cells: Any
-    cell: Any  # (m,) int64, of each row
-    share: Any  # (m, NODES) of each row, what it gives to the nodes of its cell
-    at: Any  # (NODES,) where in a cell the nodes are
-    table: Any  # (n_terms, 2 REACH + 1, NODES, NODES) by the distance of two cells and two nodes
+    gaps: Any  # bool, whether a pair is weighted by the gap of its grades; else the gap is 1
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -64,18 +55,6 @@ def smooth_terms(difference, loss):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def odds_terms(upper, lower, loss):
-    """The same from exp(score) of the two rows: no exponential for each pair."""
-    share = 1.0 / (upper + lower)
-    wrong, right = lower * share, upper * share
-    if loss == LOGISTIC:
-        return wrong, wrong * right, -math.log(right)
-    root = math.sqrt(right)
-    slope = 0.5 * root * wrong
-    return slope, slope * (0.25 + 0.75 * right * right), wrong / (1.0 + root)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
 def exp_scores(scores, odds):
     """Write exp(score - middle) of each row; return whether that is far from overflow."""
     low, high = np.min(scores), np.max(scores)
@@ -86,170 +65,122 @@ def exp_scores(scores, odds):
     return True
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def add_pairs(rows, odds, loss, gaps, first, last, out):
-    """Add the terms of the pairs among rows first .. last - 1 one by one (see ``smooth_sums``)."""
-    n_terms, moderate, stop = len(out), len(odds) > 0, first
-    for i in range(first, last):
-        if rows.grade[i] > rows.grade[stop]:
-            stop = i  # rows before it have lower grades
-        pull, curvature, cost = 0.0, 0.0, 0.0
-        for j in range(first, stop):
-            w = rows.upper[i] * rows.lower[j]
-            if w == 0.0:
-                continue
-            if gaps:
-                w *= rows.grade[i] - rows.grade[j]
-            if moderate:
-                slope, curve, value = odds_terms(odds[i], odds[j], loss)
-            else:
-                slope, curve, value = smooth_terms(rows.score[i] - rows.score[j], loss)
-            pull += w * slope
-            out[0, j] -= w * slope
-            if n_terms > 1:
-                curvature += w * curve
-                out[1, j] += w * curve
-            if n_terms > 2:
-                cost += w * value
-        out[0, i] += pull
-        if n_terms > 1:
-            out[1, i] += curvature
-        if n_terms > 2:
-            out[2, i] += cost
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=SUMS, forceinline=True)
+def _add_logistic(i, stop, rows, odds, base, out):
+    """Add the pairs of row i with the rows before ``stop``, vectorized: no branch, one division."""
+    own, share, weight, grade = odds[i], rows.upper[i], rows.lower, rows.grade
+    slope, curve, slope_sum, curve_sum = out[0], out[1], 0.0, 0.0
+    for j in range(stop):
+        inverse = 1.0 / (own + odds[j])
+        t = weight[j] * (base - grade[j]) * (odds[j] * inverse)
+        c = t * (own * inverse)
+        slope[j] -= share * t
+        curve[j] += share * c
+        slope_sum += t
+        curve_sum += c
+    slope[i] += share * slope_sum
+    curve[i] += share * curve_sum
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=SUMS, forceinline=True)
+def _add_fidelity(i, stop, rows, odds, base, out):
+    """As ``_add_logistic``."""
+    own, share, weight, grade = odds[i], rows.upper[i], rows.lower, rows.grade
+    slope, curve, slope_sum, curve_sum = out[0], out[1], 0.0, 0.0
+    for j in range(stop):
+        inverse = 1.0 / (own + odds[j])
+        right = own * inverse
+        t = weight[j] * (base - grade[j]) * (0.5 * math.sqrt(right) * (odds[j] * inverse))
+        c = t * (0.25 + 0.75 * right * right)
+        slope[j] -= share * t
+        curve[j] += share * c
+        slope_sum += t
+        curve_sum += c
+    slope[i] += share * slope_sum
+    curve[i] += share * curve_sum
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=SUMS, forceinline=True)
+def _logistic_value(i, stop, rows, odds, base):
+    """The loss of these pairs: log(1 + x) = 2 atanh(z) by its series, z = x / (2 + x) <= 1 / 3."""
+    own, score, weight, grade = odds[i], rows.score, rows.lower, rows.grade
+    total = 0.0
+    for j in range(stop):
+        low, high = min(own, odds[j]), max(own, odds[j])
+        z = low / (2.0 * high + low)
+        y = z * z
+        series = 1.0 / 31.0
+        series = series * y + 1.0 / 29.0
+        series = series * y + 1.0 / 27.0
+        series = series * y + 1.0 / 25.0
+        series = series * y + 1.0 / 23.0
+        series = series * y + 1.0 / 21.0
+        series = series * y + 1.0 / 19.0
+        series = series * y + 1.0 / 17.0
+        series = series * y + 1.0 / 15.0
+        series = series * y + 1.0 / 13.0
+        series = series * y + 1.0 / 11.0
+        series = series * y + 1.0 / 9.0
+        series = series * y + 1.0 / 7.0
+        series = series * y + 1.0 / 5.0
+        series = series * y + 1.0 / 3.0
+        value = max(score[j] - score[i], 0.0) + 2.0 * (z + z * y * series)
+        total += weight[j] * (base - grade[j]) * value
+    return rows.upper[i] * total
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=SUMS, forceinline=True)
+def _fidelity_value(i, stop, rows, odds, base):
+    own, weight, grade = odds[i], rows.lower, rows.grade
+    total = 0.0
+    for j in range(stop):
+        inverse = 1.0 / (own + odds[j])
+        value = odds[j] * inverse / (1.0 + math.sqrt(own * inverse))
+        total += weight[j] * (base - grade[j]) * value
+    return rows.upper[i] * total
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def lay_nodes(score, n_cells, loss, n_terms):
-    """The nodes of a query: each row's shares are the Lagrange polynomials of its cell's nodes."""
-    m, low = len(score), score.min()
-    at, scale = np.empty(NODES), np.ones(NODES)
-    for a in range(NODES):
-        at[a] = 0.5 - 0.5 * math.cos((2 * a + 1) * math.pi / (2 * NODES))
-    for a in range(NODES):
-        for b in range(NODES):
-            if b != a:
-                scale[a] /= at[a] - at[b]
-    cell, share = np.empty(m, np.int64), np.empty((m, NODES))
-    for i in range(m):
-        cell[i] = int(score[i] - low)
-        x = score[i] - low - cell[i]
-        for a in range(NODES):
-            product = scale[a]
-            for b in range(NODES):
-                if b != a:
-                    product *= x - at[b]
-            share[i, a] = product
-    reach = min(REACH, n_cells - 1)
-    table = np.zeros((n_terms, 2 * REACH + 1, NODES, NODES))
-    for apart in range(-reach, reach + 1):
-        for a in range(NODES):
-            for b in range(NODES):
-                terms = smooth_terms(apart + at[a] - at[b], loss)
-                for term in range(n_terms):
-                    table[term, apart + REACH, a, b] = terms[term]
-    return Nodes(n_cells, cell, share, at, table)
+def _add_wide(i, stop, rows, loss, base, out):
+    """As ``_add_logistic``, for scores whose exponentials overflow; returns the loss."""
+    total = 0.0
+    for j in range(stop):
+        w = rows.upper[i] * rows.lower[j] * (base - rows.grade[j])
+        slope, curve, value = smooth_terms(rows.score[i] - rows.score[j], loss)
+        out[0, i] += w * slope
+        out[0, j] -= w * slope
+        out[1, i] += w * curve
+        out[1, j] += w * curve
+        total += w * value
+    return total
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def read_charges(nodes, charge, loss, read):
-    """Write at each node the sum of terms with it as the upper row and ``charge`` as lower ones.
+def smooth_sums(rows, loss, with_value, out):
+    """Write the sums over the pairs of a query; return their loss, or 0 unless ``with_value``.
 
-    charge  (n_cells, NODES)
-    read    (n_terms, n_cells, NODES)   written
+    rows  Rows; a pair weighs ``upper_u lower_l gap`` (see ``Rows``)
+    out   (2, m) float64: minus the slope by the score of each row; the curvature, added to both
+          rows of a pair   written
     """
-    n_cells, n_terms = nodes.n_cells, len(read)
-    far, moment = 0.0, 0.0  # of charges more than REACH cells above
-    read[:] = 0.0
-    for c in range(n_cells - 1, -1, -1):
-        beyond = c + REACH + 1
-        if beyond < n_cells:
-            for b in range(NODES):
-                far += charge[beyond, b]
-                moment += charge[beyond, b] * (beyond + nodes.at[b])
-        for term in range(n_terms):
-            for e in range(max(0, c - REACH), min(n_cells, beyond)):
-                block = nodes.table[term, c - e + REACH]
-                for a in range(NODES):
-                    total = 0.0
-                    for b in range(NODES):
-                        total += block[a, b] * charge[e, b]
-                    read[term, c, a] += total
-        for a in range(NODES):
-            if loss == LOGISTIC:
-                read[0, c, a] += far
-            if n_terms > 2:
-                score = c + nodes.at[a]
-                read[2, c, a] += moment - score * far if loss == LOGISTIC else far
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def add_halves(rows, nodes, loss, gaps, bounds, out):
-    """Add the terms of the pairs between rows first .. middle - 1 and middle .. last - 1."""
-    first, middle, last = bounds
-    n_terms, n_cells = len(out), nodes.n_cells
-    read = np.empty((n_terms, n_cells, NODES))
-    for as_upper in (True, False):
-        # For rows that are the lower ones the axis of the scores is turned around.
-        charge = np.zeros((2, n_cells, NODES))
-        charged, weight = (rows.lower, rows.upper) if as_upper else (rows.upper, rows.lower)
-        sources, readers, sign = (first, middle), (middle, last), 1.0
-        if not as_upper:
-            sources, readers, sign = readers, sources, -1.0
-        for i in range(sources[0], sources[1]):
-            cell = nodes.cell[i] if as_upper else n_cells - 1 - nodes.cell[i]
-            for k in range(NODES):
-                part = charged[i] * nodes.share[i, k if as_upper else NODES - 1 - k]
-                charge[0, cell, k] += part
-                charge[1, cell, k] += part * rows.grade[i]
-        for by_grade in range(2 if gaps else 1):
-            read_charges(nodes, charge[by_grade], loss, read)
-            for i in range(readers[0], readers[1]):
-                w = weight[i]
-                if gaps:
-                    w *= -sign if by_grade else sign * rows.grade[i]
-                cell = nodes.cell[i] if as_upper else n_cells - 1 - nodes.cell[i]
-                for term in range(n_terms if as_upper else min(n_terms, 2)):
-                    total = 0.0
-                    for k in range(NODES):
-                        own = nodes.share[i, k if as_upper else NODES - 1 - k]
-                        total += own * read[term, cell, k]
-                    out[term, i] += (sign if term == 0 else 1.0) * w * total
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def smooth_sums(rows, loss, gaps, out):
-    """Write the sums over the pairs of a query: ``upper_u lower_l gap loss(s_u - s_l)``.
-
-    gaps  whether a pair is weighted by the difference of its grades
-    out   (1 to 3, m) float64: minus the slope by the score of each row; the curvature, added to
-          both rows of a pair; the loss, added to the upper row   written
-    """
-    m = len(rows.score)
-    spread = rows.score.max() - rows.score.min()
-    odds = np.empty(m if spread <= WIDE else 0)
-    if len(odds):
-        exp_scores(rows.score, odds)
+    odds, stop, total = np.empty(len(rows.score)), 0, 0.0
+    moderate = exp_scores(rows.score, odds)
     out[:] = 0.0
-    cost = 250.0 * (spread + 1.0) * min(spread + 1.0, 2.0 * REACH)  # of nodes, in pairs
-    if not float(m) * m > cost:
-        add_pairs(rows, odds, loss, gaps, 0, m, out)
-        return
-    nodes = lay_nodes(rows.score, int(spread) + 1, loss, len(out))
-    stack = [(0, m)]
-    while len(stack) > 0:
-        first, last = stack.pop()
-        if rows.grade[first] == rows.grade[last - 1]:
+    for i in range(len(rows.score)):
+        if rows.level[i] > rows.level[stop]:
+            stop = i  # rows before it have lower grades
+        base = rows.grade[i] if rows.gaps else 1.0
+        if rows.upper[i] == 0.0:
             continue
-        if float(last - first) ** 2 <= cost:
-            add_pairs(rows, odds, loss, gaps, first, last, out)
-            continue
-        half = rows.grade[(first + last) // 2]  # the cut is at a change of grades near the middle
-        before = first + np.searchsorted(rows.grade[first:last], half)
-        after = first + np.searchsorted(rows.grade[first:last], half, side="right")
-        middle = before if before - first >= last - after else after
-        add_halves(rows, nodes, loss, gaps, (first, middle, last), out)
-        stack.append((first, middle))
-        stack.append((middle, last))
+        if not moderate:
+            total += _add_wide(i, stop, rows, loss, base, out)
+        elif loss == LOGISTIC:
+            _add_logistic(i, stop, rows, odds, base, out)
+            total += _logistic_value(i, stop, rows, odds, base) if with_value else 0.0
+        else:
+            _add_fidelity(i, stop, rows, odds, base, out)
+            total += _fidelity_value(i, stop, rows, odds, base) if with_value else 0.0
+    return total
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -257,16 +188,21 @@ def sum_queries(queries, first, last, scores, lower, codes, out):
     """The sums of queries first .. last - 1, whose rows are sorted by grade (see ``smooth_sums``).
 
     lower  (n,) float64, weights as lower rows; queries.weight are those as upper rows
-    codes  (loss, gaps)
+    codes  (loss, gaps, with_value)
     """
+    loss, gaps, with_value = codes
+    total, none = 0.0, np.zeros(len(scores))
     for q in range(first, last):
         part = slice(queries.ptr[q], queries.ptr[q + 1])
-        rows = Rows(scores[part], queries.grade[part], queries.weight[part], lower[part])
-        smooth_sums(rows, codes[0], codes[1], out[:, part])
+        level = queries.grade[part]
+        grade = level if gaps else none[part]
+        rows = Rows(scores[part], level, grade, queries.weight[part], lower[part], gaps)
+        total += queries.query_weight[q] * smooth_sums(rows, loss, with_value, out[:, part])
         for term in range(len(out)):  # loops: numba compiles 3 s of messages for out[:, part] *= w
             own = out[term, part]
             for k in range(len(own)):
                 own[k] *= queries.query_weight[q]
+    return total
 
 
 @njit(cache=True, nogil=True)
@@ -305,11 +241,10 @@ def ndcg_sums(queries, first, last, scores, gain, codes, slope):
         part = slice(queries.ptr[q], queries.ptr[q + 1])
         s, y, w = scores[part], queries.grade[part], queries.weight[part]
         g, pull = gain[part], slope[part]
-        discount, odds, m = np.zeros(len(s)), np.empty(len(s)), len(s)
+        discount, m = np.zeros(len(s)), len(s)
         position_discounts(np.argsort(-g, kind="mergesort"), w, discount)
         ideal = np.sum(g * discount * w)
         position_discounts(np.argsort(-s, kind="mergesort"), w, discount)
-        moderate = exp_scores(s, odds)
         for i in range(m):
             for j in range(i):
                 if y[i] == y[j]:
@@ -318,10 +253,7 @@ def ndcg_sums(queries, first, last, scores, gain, codes, slope):
                 weight *= (g[i] - g[j]) * abs(discount[i] - discount[j])
                 if codes[1]:
                     weight *= y[i] - y[j]
-                if moderate:
-                    terms = odds_terms(odds[i], odds[j], codes[0])
-                else:
-                    terms = smooth_terms(s[i] - s[j], codes[0])
+                terms = smooth_terms(s[i] - s[j], codes[0])
                 value += weight * terms[2]
                 mass += weight
                 pull[i] += weight * terms[0]

@@ -131,7 +131,7 @@ class FRank(ThresholdRanker):
         self.early_stopping = early_stopping
 
     def _fit(self, X: Any, feedback: Feedback, validation: Validation | None = None) -> None:
-        loss = FidelityLoss(all_batches(feedback, None, by_query=True), feedback)
+        loss = FidelityLoss(all_batches(feedback, None, X, by_query=True), feedback)
         rounds: list[WeakRanking] = []
         losses = [loss.value]
         with Team.for_rows(X) as pool:

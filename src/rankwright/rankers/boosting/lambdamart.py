@@ -293,7 +293,7 @@ class LambdaMART(BoostedRanker):
         known, n_known, n_new = self._resumed(validation)
         with Team(None if self.n_jobs in (None, -1) else self.n_jobs) as pool:
             weights = PairWeights.parse(self.weighting)
-            losses = gradients_of(feedback, X.shape[0], self.loss, weights, pool)
+            losses = gradients_of(feedback, X, self.loss, weights, pool)
             trees: list[Tree] = []
             if len(losses.rows):
                 keys = query_keys(feedback, losses.rows) if self.subsample < 1.0 else None

@@ -27,13 +27,14 @@ import numpy as np
 from rankwright._typing import FloatArray, IntArray
 from rankwright.exceptions import ParameterError
 from rankwright.feedback.base import Grades
-from rankwright.feedback.losses import GRADE_DIFFERENCE, LOSSES, NDCG, PLAIN, WEIGHTINGS
+from rankwright.feedback.losses import GRADE_DIFFERENCE, LOSSES, NDCG, PLAIN, WEIGHTINGS, loss_names
 from rankwright.feedback.pair_losses import MAX_GAIN_GRADE, QueryPairs, check_gains, copies_of
 from rankwright.feedback.pair_weights import PairDistribution
 from rankwright.rankers import schema
 from rankwright.runtime import Team
 
 NO_CUTOFF = 1 << 40
+SMOOTH_LOSSES = loss_names("logistic", "fidelity")  # their sums have no shorter form
 _MEASURES = "|".join(name for name, code in WEIGHTINGS.items() if code >= NDCG)
 _BY_RANK = re.compile(rf"({_MEASURES})(?:@([1-9][0-9]{{0,8}}))?")
 
@@ -149,25 +150,25 @@ class Gradients(Protocol):
         """Minus the gradient of the loss by the scores of ``rows``, and its Hessian's diagonal."""
 
 
-def gradients_of(
-    grades: Grades, n_items: int, loss: str, weights: PairWeights, pool: Team
-) -> Gradients:
+def gradients_of(grades: Grades, X: Any, loss: str, weights: PairWeights, pool: Team) -> Gradients:
     """The gradients of a loss over the pairs of graded rows."""
     if loss == "exponential" and not weights.by_rank:
-        return ExponentialGradients(grades, n_items, weights, pool)
-    return PairGradients(grades, loss, weights, pool)
+        return ExponentialGradients(grades, X.shape[0], weights, pool)
+    return PairGradients(grades, X, loss, weights, pool)
 
 
 class PairGradients:
-    """Sums over the pairs of each query, in O(rows log rows) where weights do not depend on ranks.
+    """Sums over the pairs of each query; no list of pairs is made.
 
-    Otherwise they take O(rows times truncation level). No list of pairs is made. Rows of equal
-    score and grade have equal gradients, so the order in which rows are given does not matter.
+    Rows of equal score and grade have equal gradients, so the order in which rows are given does
+    not matter. Weights by rank take O(rows times truncation level). Without them, the squared
+    losses take O(rows log rows), and the smooth ones O(pairs), which are sampled in long queries.
     """
 
     def __init__(
         self,
         grades: Grades,
+        X: Any,
         loss: str,
         weights: PairWeights,
         pool: Team,
@@ -176,8 +177,10 @@ class PairGradients:
         from rankwright.feedback._kernels.pair_losses import GradedQueries
 
         pairs = QueryPairs.of(grades)
-        self.rows, self.query = pairs.rows, pairs.group
-        weight = pairs.weight * pairs.query_weight[self.query]
+        if loss in SMOOTH_LOSSES and not weights.by_rank:
+            pairs = pairs.sampled(X)
+        self.rows, self.query = pairs.rows, grades.queries.codes[pairs.rows]
+        weight = pairs.weight * grades.query_weight[self.query]
         self.count = np.rint(np.clip(weight, 1.0, 2.0**40)).astype(np.int64)
         self._codes = LOSSES[loss].code, weights.code
         self._ranked = weights.ranked(pairs, span)

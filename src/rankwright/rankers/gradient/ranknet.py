@@ -241,7 +241,7 @@ class RankNet(Ranker):
         layers = [X.shape[1], *(int(size) for size in self.hidden_layer_sizes), 1]
         net = TanhNetwork(layers, rng, standardization.center)
         training = _Training(self, X, standardization, net)
-        training.run(all_batches(feedback, self.weighting), rng, validation)
+        training.run(all_batches(feedback, self.weighting, X), rng, validation)
         net.weights = training.best_weights
         self.layers_ = np.array(layers)
         self.weights_ = net.folded(standardization.shift, standardization.scale)

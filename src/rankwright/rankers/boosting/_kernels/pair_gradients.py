@@ -15,7 +15,7 @@ else 1.
 squared               O(m): the sum factorizes
 exponential           O(m)
 squared_hinge         O(m log m): a sweep over the scores with a Fenwick tree over the grades
-logistic, fidelity    O(m (log m + spread of the scores)): see feedback/_kernels/pair_losses
+logistic, fidelity    O(pairs), vectorized: see feedback/_kernels/pair_losses
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rankwright.feedback._kernels import pair_losses as smooth
-from rankwright.feedback._kernels.pair_losses import smooth_terms
+from rankwright.feedback._kernels.pair_losses import SUMS, smooth_terms
 from rankwright.feedback.losses import (
     AP,
     ERR,
@@ -40,10 +40,6 @@ from rankwright.feedback.losses import (
 )
 from rankwright.runtime.kernels import njit
 
-# Sums may be reordered (SIMD). Such a function must be inlined: otherwise it is optimized once by
-# itself and once within its caller, and the process that compiles it runs another order of sums
-# than processes that load it from the cache.
-SUMS = {"reassoc", "contract", "nsz", "arcp"}
 NEAR = 0.01  # a pair weighted by ranks also counts less the farther apart its scores are
 SHUFFLED = 16  # a query whose rows move more than this times its size is sorted from scratch
 
@@ -369,18 +365,17 @@ def level_gradients(rows, loss, gaps, out):
     elif loss == SQUARED_HINGE:
         _squared_hinge(rows, gaps, out)
     else:
-        sums = smooth.Rows(rows.score, rows.grade, rows.weight, rows.weight)
-        smooth.smooth_sums(sums, loss, gaps, out)
+        grade = rows.grade if gaps else np.zeros(len(rows.grade))
+        sums = smooth.Rows(rows.score, rows.grade, grade, rows.weight, rows.weight, gaps)
+        smooth.smooth_sums(sums, loss, False, out)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def is_worth_it(m, spread, loss):
     """Whether sums over grades are faster than pairs for m rows whose scores spread so far."""
-    if loss in (SQUARED, EXPONENTIAL):
-        return m > 4 and spread < 600.0
     if loss == SQUARED_HINGE:
         return m > 64
-    return m > 36 * (int(spread) + 1)
+    return m > 4 and spread < 600.0
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
