@@ -91,16 +91,15 @@ def pack_rows(rows: FloatArray) -> tuple[bytes, Form]:
     >>> [pack_rows(np.array([row]))[1] for row in ([0.1, -1.2], [99.5], [2.0**-9], [1 / 3])]
     ['i3', 'i4', 'f4', 'f8']
     """
-    for form in _SHORT:  # most tables fit or fail by their first row
-        if _packed(rows[:1], form) is not None and (packed := _packed(rows, form)) is not None:
-            if (
-                form == "i4"
-                and packed.size
-                and -LEAST_LONG < packed.min() <= packed.max() < LEAST_LONG
-            ):
-                low = np.ndarray(packed.size, "V3", packed, strides=4)  # the three low bytes
-                return low.tobytes(), "i3"
-            return packed.tobytes(), form
+    millionths = _packed(rows, "i4")
+    if millionths is not None:
+        if millionths.size and -LEAST_LONG < millionths.min() <= millionths.max() < LEAST_LONG:
+            low = np.ndarray(millionths.size, "V3", millionths, strides=4)  # the three low bytes
+            return low.tobytes(), "i3"
+        return millionths.tobytes(), "i4"
+    # Most tables fit or fail by their first row.
+    if _packed(rows[:1], "f4") is not None and (single := _packed(rows, "f4")) is not None:
+        return single.tobytes(), "f4"
     return rows.tobytes(), "f8"
 
 
@@ -115,16 +114,13 @@ def unpack(packed: bytes, form: Form) -> FloatArray:
     return values / MILLION if form == "i4" else values.astype(np.float64, copy=False)
 
 
-_SHORT: tuple[Form, ...] = ("i4", "f4")
-
-
 def _packed(rows: FloatArray, form: Form) -> Any:
     """The table in a form, None if some value has other bits then."""
     with np.errstate(invalid="ignore", over="ignore"):
         scaled = np.rint(rows * MILLION) if form == "i4" else rows
         packed = scaled.astype(f"<{form}")
         again = packed / MILLION if form == "i4" else packed.astype(np.float64)
-    return packed if (again.view(np.int64) == rows.view(np.int64)).all() else None
+    return packed if again.tobytes() == rows.tobytes() else None
 
 
 _ENCODER = msgspec.msgpack.Encoder()
