@@ -24,7 +24,6 @@ PARTS: dict[str, tuple[Callable[[Any], None], list[int]]] = {
     "spill": (memory.spill, [400_000]),
     "kill": (failures.kill, [50_000]),
     "gone": (failures.gone, [0]),
-    "beliefs": (equality.beliefs, [5_000, 100_000]),
     "peers": (peers.peers, [100_000]),
     "simulation": (simulation.simulation, [100_000, 500_000, 1_000_000, 2_000_000]),
 }

@@ -69,23 +69,3 @@ def local_twin(make: Callable[[], Any], frame: Any, prints: set[str]) -> str:
 
 def shuffled(frame: Any, seed: int) -> Any:
     return frame.sample(frac=1.0, random_state=seed, ignore_index=True)
-
-
-def beliefs(options: Any) -> None:
-    """BayesianPRank: rank loss of merged beliefs against the stream, relative to the Bayes loss"""
-    import rankwright as rw
-    from rankwright.data.datasets.synthetic import make_ordinal
-
-    test = make_ordinal(20_000, random_state=1)
-    bayes = np.abs(test.bayes_prediction - test.y).mean()
-    for n in options.rows:
-        train = make_ordinal(n, random_state=0)
-        qid = np.random.default_rng(0).integers(0, max(n // 10, 1), n)
-        for covariance in ("full", "diagonal"):
-            ranker = rw.BayesianPRank(degree=2, covariance=covariance)
-            stream = np.abs(ranker.fit(train.X, train.y).predict(test.X) - test.y).mean()
-            with rw.engine("local:2"):
-                ranker.fit(train.X, train.y, qid=qid)
-            merged = np.abs(ranker.predict(test.X) - test.y).mean()
-            print(f"{n:>9,} rows  {covariance:<8}  stream {stream / bayes:.3f}  "
-                  f"merged {merged / bayes:.3f}", flush=True)  # fmt: skip

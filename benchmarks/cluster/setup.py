@@ -30,7 +30,6 @@ def every_model(rounds: int) -> dict[str, Callable[[], Any]]:
         "LambdaMART": lambda: rw.LambdaMART(n_estimators=rounds),
         "RankBoost": lambda: rw.RankBoost(n_estimators=rounds),
         "OAPBPM": lambda: rw.OAPBPM(n_estimators=5, random_state=0),
-        "BayesianPRank": rw.BayesianPRank,
     }
 
 

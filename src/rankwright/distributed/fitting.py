@@ -26,7 +26,6 @@ from rankwright.feedback.base import Grades
 
 # By class: the function fit(estimator, engine, rows) that sets what a local fit sets.
 FITS = {
-    "BayesianPRank": "rankwright.distributed.online:fit_beliefs",
     "LambdaMART": "rankwright.distributed.lambdamart:fit",
     "MPRank": "rankwright.distributed.linear:fit_mprank",
     "OAPBPM": "rankwright.distributed.online:fit_members",
