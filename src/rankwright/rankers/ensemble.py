@@ -545,6 +545,8 @@ def _is_fitted(member: Any) -> bool:
 def allows_nan(member: Any) -> bool:
     """Whether it takes NaN: its ranker does, or a step that is no scaler may fill them."""
     *steps, ranker = _steps(member)
+    if not all(get_tags(step).input_tags.allow_nan for step in steps):
+        return False
     fills = any(not isinstance(step, SCALERS) for step in steps)
     return fills or bool(get_tags(ranker).input_tags.allow_nan)
 

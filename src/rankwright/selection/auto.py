@@ -429,7 +429,7 @@ class AutoRanker(BestRanker):
             self.weights_ = {name: float(weight) for name, weight in weights.items() if weight > 0}
             kept = [result for result in results if result.name in self.weights_]
             self.best_estimator_ = _ensemble(kept, self.weights_, self.estimators_)
-            self.score_ms_ = _milliseconds(self.best_estimator_, plan.rows.X)
+            self.score_ms_ = _milliseconds(self.best_estimator_, plan.rows)
             if self.max_score_ms is None or self.score_ms_ <= self.max_score_ms or len(kept) == 1:
                 break
             least = min(self.weights_, key=lambda name: self.weights_[name])
@@ -484,7 +484,7 @@ class AutoRanker(BestRanker):
             progress.text = f"training {name} on all {amount}"
             key = f"{name}, all queries"
             self.best_estimator_ = self._fitted(model, key, rows, plan.valid, progress)
-        self.score_ms_ = _milliseconds(self.best_estimator_, rows.X)
+        self.score_ms_ = _milliseconds(self.best_estimator_, rows)
         self._warn_if_slow()
         self._report(f"training {name} on all {amount}: {time.perf_counter() - start:.1f} s")
 
@@ -702,11 +702,10 @@ def _ensemble(
     return ensemble
 
 
-def _milliseconds(model: Any, X: Any) -> float:
+def _milliseconds(model: Any, rows: TrainingRows) -> float:
     """The time to score 100 rows: the median of five, after a first call."""
-    rows = np.resize(np.arange(X.shape[0]), REQUEST_ROWS)
-    some, query = TrainingRows(X, np.zeros(X.shape[0]), None).take(rows).X, np.zeros(REQUEST_ROWS)
-    times = []
+    some = rows.take(np.resize(np.arange(len(rows.y)), REQUEST_ROWS)).X
+    query, times = np.zeros(REQUEST_ROWS), []
     for _ in range(6):
         start = time.perf_counter()
         predict_with(model, "decision_function", some, query)

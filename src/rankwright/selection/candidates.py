@@ -56,7 +56,7 @@ def default_candidates(
     """The default candidates, from simple to complex.
 
     Linear rankers come first, then sums of thresholds, trees by loss and pair weights, a network
-    and a kernel. Trees are grown on half of the queries and some of the features each: on few
+    and a kernel. Trees are grown on half of the queries each, some on few of the features: on few
     queries that generalizes better, and the members of an ensemble differ more.
     """
     n_rows, n_features = shape
@@ -100,26 +100,27 @@ def _boosted(measure: Measure, quality: int, n_rows: int, large: bool) -> Candid
         "max_leaf_nodes": leaves,
         "min_samples_leaf": 20 if n_rows >= FEW_ROWS else 5,
         "subsample": 0.5,
-        "colsample": 0.3,
     }
     weighting = WEIGHTS.get(measure.name)
-    squared = {"loss": "squared", "weighting": None, "learning_rate": 0.1 if large else 0.05}
+    squared: dict[str, Any] = {"loss": "squared", "weighting": None}
     found: Candidates = [("RankBoost", RankBoost(**rounds))] if not large else []
     if quality >= 4 and not large:
         found.append(("FRank", FRank(n_estimators=200, early_stopping=stopping)))
         small = TreeRanking(max_leaf_nodes=leaves)
         found.append(("RankBoost trees", RankBoost(estimator=small, **rounds)))
-    variants: dict[str, dict[str, Any]] = {"LambdaMART squared": squared}
+    slow = {"learning_rate": 0.1 if large else 0.05}
+    variants: dict[str, dict[str, Any]] = {"LambdaMART squared": {**squared, **slow}}
     if weighting is not None:
-        variants[f"LambdaMART {measure.name}"] = {"weighting": weighting}
+        variants[f"LambdaMART {measure.name}"] = {"weighting": weighting, "colsample": 0.5}
     if weighting is None or quality >= 4:
-        variants["LambdaMART logistic"] = {"weighting": None}
+        variants["LambdaMART logistic"] = {"weighting": None, "colsample": 0.5}
     if quality >= 3 and not large:
         variants["LambdaMART grade difference"] = {"weighting": "grade_difference"}
         few = {"weighting": weighting, "max_leaf_nodes": max(4, leaves // 2), "colsample": 0.5}
         variants["LambdaMART small trees"] = few
+        variants["LambdaMART few features"] = {**squared, "colsample": 0.3}
     if quality >= 4:
-        change = {"loss": "squared", "weighting": "grade_difference"}
+        change = {"loss": "squared", "weighting": "grade_difference", **slow}
         variants["LambdaMART squared, grade difference"] = change
         deep = {"weighting": weighting, "max_leaf_nodes": 2 * leaves, "learning_rate": 0.05}
         variants["LambdaMART large trees"] = deep
