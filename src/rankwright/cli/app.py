@@ -182,8 +182,8 @@ def _run(words: list[str], ours: Namespace) -> None:
     for argument in sorted(path[-1].assemble_argument_collection(), key=lambda one: not one.keys):
         if argument.names[0].startswith("--"):
             sh.option_names.setdefault(argument.field_info.name, argument.names[0])
-    outputs = {name: bound.arguments.get(name) for name in OUTPUTS}
-    check_outputs([ours.config], [(f"--{name}", path) for name, path in outputs.items()])
+    outputs = {f"--{name}": bound.arguments.get(name) or "" for name in OUTPUTS}
+    check_outputs([ours.config], [pair for pair in outputs.items() if os.path.isfile(pair[1])])
     read: set[str] = set()
     for name, value in bound.arguments.items():
         if name not in OUTPUTS:
