@@ -1,4 +1,4 @@
-"""Potentials of documents with each pair weighted by its change of NDCG."""
+"""The change of NDCG if two documents are exchanged, and potentials weighted by it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,21 @@ from rankwright.runtime.kernels import njit
 # Rows of the sums that are kept of a level: over all its documents, over those with a higher score
 # than the present one, over those with an equal score; "_D" is times the discount.
 ALL, ALL_D, ABOVE, ABOVE_D, SAME = range(5)
+
+
+@njit(cache=True, inline="always")  # so that it is compiled as part of its caller, with its flags
+def ndcg_change(gain, discount, share, other_discount):
+    """How much NDCG falls if two documents are exchanged: the only place that says so.
+
+    gain            of the document minus that of the other one, divided by the ideal DCG
+    discount        of the position of the document
+    share           1; with a truncation level, 0 for a position below it, whose discount is 0 here
+    other_discount  of the position of the other one
+
+    The change is linear in the documents: for a group of documents ``discount`` and ``share`` are
+    the sums of their weighted discounts and of their weights.
+    """
+    return gain * (discount - share * other_discount)
 
 
 @njit(cache=True, nogil=True)
@@ -30,8 +45,9 @@ def _gap_sum(sums, level, discount, tie_gap):
     above, above_d, same = sums[ABOVE, level], sums[ABOVE_D, level], sums[SAME, level]
     below = sums[ALL, level] - above - same
     below_d = sums[ALL_D, level] - above_d - same * discount
-    gaps = max(above_d - discount * above, 0.0) + max(discount * below - below_d, 0.0)
-    return gaps + tie_gap * same
+    falls = ndcg_change(1.0, above_d, above, discount)
+    rises = ndcg_change(-1.0, below_d, below, discount)
+    return max(falls, 0.0) + max(rises, 0.0) + tie_gap * same
 
 
 @njit(cache=True, nogil=True)

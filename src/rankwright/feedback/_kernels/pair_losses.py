@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rankwright.feedback._kernels.ndcg import ndcg_change
 from rankwright.feedback.losses import LOGISTIC
 from rankwright.runtime.kernels import njit
 
@@ -250,7 +251,7 @@ def ndcg_sums(queries, first, last, scores, gain, codes, slope):
                 if y[i] == y[j]:
                     break
                 weight = queries.query_weight[q] * w[i] * w[j] / ideal
-                weight *= (g[i] - g[j]) * abs(discount[i] - discount[j])
+                weight *= abs(ndcg_change(g[i] - g[j], discount[i], 1.0, discount[j]))
                 if codes[1]:
                     weight *= y[i] - y[j]
                 terms = smooth_terms(s[i] - s[j], codes[0])

@@ -105,10 +105,7 @@ def level_discounts(mass: FloatArray, query: IntArray) -> FloatArray:
 
 
 def _ndcg_factors(mass: FloatArray, query: IntArray, grade: FloatArray, level: IntArray) -> Factors:
-    """What NDCG loses when the two rows of a pair are swapped in the ideal order.
-
-    (gain_i - gain_j) * (discount_i - discount_j) / ideal DCG, as a sum of four products.
-    """
+    """``ndcg_change`` of two rows in the ideal order, as a sum of four products for the sweep."""
     gain, discount = ndcg_gains(grade), level_discounts(mass, query)
     ideal = np.bincount(query, mass * gain * discount)[query] if len(query) else gain
     gain = gain / np.where(ideal > 0, ideal, 1.0)

@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rankwright.feedback._kernels import pair_losses as smooth
+from rankwright.feedback._kernels.ndcg import ndcg_change
 from rankwright.feedback._kernels.pair_losses import SUMS, smooth_terms
 from rankwright.feedback.losses import (
     AP,
@@ -171,7 +172,7 @@ def _logistic_ndcg_row(i, n, columns, slope, curve):
     for j in range(i + np.uint64(1), n):  # no branch, one division
         gap, both, apart = own_gain - gain[j], own + odds[j], own_score - score[j]
         inverse = 1.0 / (both * apart)
-        w = gap * (top - share * discount[j]) * weight[j] * (both * inverse)
+        w = ndcg_change(gap, top, share, discount[j]) * weight[j] * (both * inverse)
         lower, upper = odds[j] * (apart * inverse), own * (apart * inverse)
         t = w * (lower if gap > 0 else upper)
         c = abs(w) * (lower * upper)
@@ -314,7 +315,8 @@ def ranked_gradients(scores, queries, ranked, order, codes, first, last, out):
                 if gaps:
                     w *= abs(gap)
                 if weights == NDCG:
-                    w *= abs(gain[i] - gain[j]) * (columns[4, i] - columns[5, i] * columns[3, j])
+                    gain_gap, discount = abs(gain[i] - gain[j]), columns[3, j]
+                    w *= ndcg_change(gain_gap, columns[4, i], columns[5, i], discount)
                 elif weights >= AP:
                     w *= swap_change(weights, i, j, gain, prefix, prefix2)
                 sign = 1.0 if gap > 0 else -1.0
