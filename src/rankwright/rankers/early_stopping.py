@@ -38,6 +38,9 @@ class EarlyStopping(BaseEstimator):  # type: ignore[misc]
     measure : str or Measure, default "NDCG@10"
     n_iter_no_change : int >= 1, default 20
         Stop when this many iterations in a row were no better than the best one.
+    wait_share : float >= 0, default 0.0
+        Wait for this share of the best iteration's number too, if that is more: with 0.5, a best
+        iteration of 300 is waited on until 450. Late in training, improvements come more slowly.
     validation_fraction : float, default 0.2
         The fraction of the queries to hold out, drawn at random. Not used with an ``eval_set``.
     random_state : int, RandomState or None, default 0
@@ -59,6 +62,7 @@ class EarlyStopping(BaseEstimator):  # type: ignore[misc]
     _constraints: ClassVar = {
         "measure": schema.Constraint("the name of a measure", _is_measure),
         "n_iter_no_change": schema.at_least(1),
+        "wait_share": schema.number(0.0),
         "validation_fraction": schema.between(0.01, 0.9),
         "random_state": schema.random_state(),
         "restore_best": schema.boolean(),
@@ -69,12 +73,14 @@ class EarlyStopping(BaseEstimator):  # type: ignore[misc]
         *,
         measure: str | Measure = "NDCG@10",
         n_iter_no_change: int = 20,
+        wait_share: float = 0.0,
         validation_fraction: float = 0.2,
         random_state: Any = 0,
         restore_best: bool = True,
     ) -> None:
         self.measure = measure
         self.n_iter_no_change = n_iter_no_change
+        self.wait_share = wait_share
         self.validation_fraction = validation_fraction
         self.random_state = random_state
         self.restore_best = restore_best
@@ -149,7 +155,7 @@ class Validation:
         self._restores = stopping is not None and stopping.restore_best
         stopping = stopping or EarlyStopping()
         self._measure = Measure.parse(stopping.measure)
-        self._patience = stopping.n_iter_no_change
+        self._patience, self._share = stopping.n_iter_no_change, stopping.wait_share
         self.start = self._scores = np.zeros(len(self._y))  # scores before the first iteration
         self.curve: list[float] = []  # the measure after each iteration
         self.best_iteration = 0  # the first with the best value, counted from 1
@@ -171,7 +177,8 @@ class Validation:
             self._measure.sign * value > self._measure.sign * self.curve[self.best_iteration - 1]
         ):
             self.best_iteration = len(self.curve)
-        return self._stops and len(self.curve) - self.best_iteration >= self._patience
+        patience = max(self._patience, self._share * self.best_iteration)
+        return self._stops and len(self.curve) - self.best_iteration >= patience
 
     def add(self, scores: FloatArray) -> bool:
         """Like ``update``, for an additive model: the scores that one iteration adds."""

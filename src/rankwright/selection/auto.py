@@ -413,7 +413,8 @@ class AutoRanker(BestRanker):
         """The model with this many rounds: the first ones of it, or trained again."""
         name = "n_estimators" if "n_estimators" in model.get_params() else "max_iter"
         params = {"early_stopping": None, name: max(rounds, 1)}
-        if hasattr(model, "truncate"):
+        if hasattr(model, "truncate"):  # a fold that stopped early has fewer trees
+            params[name] = min(params[name], max(len(model.alpha_), 1))
             return model.set_params(**params).truncate(params[name])
         again = clone(model).set_params(**params)
         return self._fitted(again, f"{key}, {name}={params[name]}", rows, None, progress)

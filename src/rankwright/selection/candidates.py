@@ -92,8 +92,8 @@ def default_candidates(
 
 
 def _boosted(measure: Measure, quality: int, n_rows: int, large: bool) -> Candidates:
-    stopping = EarlyStopping(measure=str(measure), n_iter_no_change=40)
-    rounds: dict[str, Any] = {"n_estimators": 1000 if large else 600, "early_stopping": stopping}
+    stopping = EarlyStopping(measure=str(measure), n_iter_no_change=40, wait_share=0.5)
+    rounds: dict[str, Any] = {"n_estimators": 1000, "early_stopping": stopping}
     leaves = 63 if large else 15 if n_rows >= FEW_ROWS else 6
     trees: dict[str, Any] = {
         **rounds,
@@ -228,22 +228,25 @@ def best_round(curves: list[FloatArray], sign: float) -> tuple[int, FloatArray]:
     The best round of the mean curve is a lucky one where the curve is flat and noisy. So the
     number is the median of all rounds whose mean is within one standard error of the best (of the
     difference, paired by fold), after a running mean over a tenth of the rounds. With one fold it
-    is the best round of that running mean.
+    is the best round of that running mean. A fold that stopped early counts with its last value.
 
     >>> best_round([np.array([0.1, 0.5, 0.3]), np.array([0.1, 0.3, 0.5, 0.9])], 1.0)
-    (2, array([0.1, 0.4, 0.4]))
+    (3, array([0.1, 0.4, 0.4, 0.6]))
     """
-    n_rounds = min(len(curve) for curve in curves)  # that all folds have made
-    if n_rounds == 0:  # some fold had nothing to learn
+    n_rounds = max(len(curve) for curve in curves)
+    if min(len(curve) for curve in curves) == 0:  # some fold had nothing to learn
         return 1, np.zeros(0)
-    cut = np.array([curve[:n_rounds] for curve in curves])
-    smooth = np.array([running_mean(sign * curve, n_rounds // 20) for curve in cut])
+    smooth = np.array([_extended(running_mean(sign * c, len(c) // 20), n_rounds) for c in curves])
     best = int(np.argmax(smooth.mean(axis=0)))
     if len(curves) > 1:
         behind = smooth[:, [best]] - smooth
         error = behind.std(axis=0, ddof=1) / np.sqrt(len(curves))
         best = int(np.median(np.flatnonzero(behind.mean(axis=0) <= error)))
-    return best + 1, cut.mean(axis=0)
+    return best + 1, np.mean([_extended(curve, n_rounds) for curve in curves], axis=0)
+
+
+def _extended(curve: FloatArray, n: int) -> FloatArray:
+    return np.concatenate([curve, np.full(n - len(curve), curve[-1])])
 
 
 def running_mean(curve: FloatArray, half: int) -> FloatArray:
