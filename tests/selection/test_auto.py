@@ -281,6 +281,11 @@ def test_a_target_and_a_time_to_score_leave_candidates_out(tmp_path: Path) -> No
     model = fit(rw.AutoRanker(FEW_ROUNDS, deploy_to="lightgbm"))
     assert {"net", "kernel"} <= set(model.dropped_)
     assert rw.export(model, tmp_path / "model.txt", to="lightgbm").pairs_reversed == 0
+    trees = fit(rw.AutoRanker(FEW_ROUNDS, deploy_to="elasticsearch"))
+    assert set(trees.weights_) <= {"boost", "mart"}
+    rw.export(trees, tmp_path / "model.json", to="elasticsearch")
+    one = fit(rw.AutoRanker(FEW_ROUNDS, deploy_to="elasticsearch", combine=False))
+    assert {result.name for result in one.results_} == {"svm", "boost", "mart", "online"}
     with pytest.raises(ParameterError, match="holds none of the candidates"):
         fit(rw.AutoRanker(FEW_ROUNDS[3:4], deploy_to="lightgbm"))
     with pytest.raises(ParameterError, match="elasticsearch"):

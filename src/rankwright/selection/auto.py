@@ -30,6 +30,7 @@ from rankwright.feedback.base import Feedback
 from rankwright.metrics.measure import Measure, parse_measures, predict_with
 from rankwright.rankers import schema
 from rankwright.rankers.checks import check_width
+from rankwright.rankers.deployment import holds, kinds_of
 from rankwright.rankers.early_stopping import EarlyStopping
 from rankwright.rankers.ensemble import RankEnsemble, allows_nan, needs_queries
 from rankwright.runtime import active_engine, current_engine, map_blocks, map_jobs, n_threads
@@ -50,6 +51,7 @@ from rankwright.selection.crossfit import CrossFitting, TrainingRows, fit_ranker
 from rankwright.selection.weights import learn_weights
 
 ENSEMBLE = "ensemble"
+FOR_CANDIDATES = 0.9  # of the time limit; the rest is for weights and the ensemble
 REQUEST_ROWS = 100  # of a request, whose time max_score_ms bounds
 
 
@@ -239,7 +241,8 @@ class AutoRanker(BestRanker):
         self.dropped_: dict[str, str] = {}
         with active_engine(None):
             candidates = self._candidates(plan, seed)
-        clock = _Clock(started, self.time_limit, len(candidates))
+        limit = None if self.time_limit is None else FOR_CANDIDATES * self.time_limit
+        clock = _Clock(started, limit, len(candidates))
         results = self._try(candidates, plan, clock) if plan.parts else []
         if not results:
             with active_engine(None):
@@ -271,16 +274,7 @@ class AutoRanker(BestRanker):
             if not judged:
                 given = unjudged_candidates(shape[0])
         if self.deploy_to is not None:
-            from rankwright.rankers.deployment import holds
-
-            no = [name for name, one in given if not holds(self.deploy_to, one)]
-            given = [(name, one) for name, one in given if name not in no]
-            self._drop(no, f"{self.deploy_to} cannot hold it")
-            if not given:
-                raise ParameterError(
-                    f"AutoRanker(deploy_to={self.deploy_to!r}): the target holds none of the "
-                    f"candidates {', '.join(no)}. Give others with estimators=."
-                )
+            given = self._deployable(given)
         unable = {
             "X has missing values (NaN)": [
                 n for n, one in given if has_nan and not allows_nan(one)
@@ -300,6 +294,25 @@ class AutoRanker(BestRanker):
             )
         stop = plan.measures[0] if judged else None
         return [(name, scaled(_prepared(clone(one), stop, seed), rows.X)) for name, one in given]
+
+    def _deployable(self, given: Candidates) -> Candidates:
+        """The candidates that the target can hold; if they are combined, all in one model.
+
+        Where a target holds linear models and trees but not their sum, the trees are kept.
+        """
+        target, names = str(self.deploy_to), dict(given)
+        kept: dict[str, Any] = {}
+        for name in sorted(names, key=lambda name: "trees" not in kinds_of(names[name])):
+            others = kept.values() if self.combine else ()
+            if holds(target, RankEnsemble([*others, names[name]])):
+                kept[name] = names[name]
+        self._drop([name for name in names if name not in kept], f"{target} cannot hold it")
+        if not kept:
+            raise ParameterError(
+                f"AutoRanker(deploy_to={target!r}): the target holds none of the candidates "
+                f"{', '.join(names)}. Give others with estimators=."
+            )
+        return [(name, one) for name, one in given if name in kept]
 
     def _drop(self, names: list[str], why: str) -> None:
         self.dropped_ |= dict.fromkeys(names, why)
@@ -412,7 +425,7 @@ class AutoRanker(BestRanker):
     ) -> Any:
         """The model with this many rounds: the first ones of it, or trained again."""
         name = "n_estimators" if "n_estimators" in model.get_params() else "max_iter"
-        params = {"early_stopping": None, name: max(rounds, 1)}
+        params: dict[str, Any] = {"early_stopping": None, name: max(rounds, 1)}
         if hasattr(model, "truncate"):  # a fold that stopped early has fewer trees
             params[name] = min(params[name], max(len(model.alpha_), 1))
             return model.set_params(**params).truncate(params[name])
