@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -143,3 +144,18 @@ def test_dicts_without_a_column_of_the_model_are_refused_by_its_name() -> None:
     model = rw.Regression().fit(pd.DataFrame({"a": [1.0, 2.0], "b": [2.0, 1.0]}), [0, 1])
     with pytest.raises(DataError, match="X lacks the column 'b'"):
         model.predict([{"a": 1.0}])
+
+
+def test_a_fitted_ranker_makes_its_scorer_once_and_again_after_an_attribute_was_assigned() -> None:
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    model = rw.LambdaMART(n_estimators=3).fit(X, X[:, 0] > 0)
+    before, scorer = model.decision_function(X), model._fitted_scorer()
+    assert model._fitted_scorer() is scorer
+    with pytest.raises(ValueError, match="read-only"):
+        model.node_value_[0] = 7.0
+    model.node_value_ = 2.0 * model.node_value_
+    np.testing.assert_array_equal(model.decision_function(X), 2.0 * before)
+    again = copy.deepcopy(model)
+    assert "_made" not in vars(again)
+    np.testing.assert_array_equal(again.decision_function(X), 2.0 * before)
+    np.testing.assert_array_equal(model.fit(X, X[:, 0] > 0).decision_function(X), before)

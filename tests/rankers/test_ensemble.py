@@ -226,8 +226,7 @@ def test_members_of_any_class_score_but_are_not_saved(member: Any, tmp_path: Pat
 
 def test_copies_score_the_same_and_the_model_is_merged_once() -> None:
     model = rw.RankEnsemble([trees(1), trees(2)]).fit(X, Y, qid=QID)
-    assert model._scorer() is model._scorer()
-    (only,) = model._scorer().merged.terms
+    (only,) = model._fitted_scorer().merged.terms
     assert isinstance(only, Trees)
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))

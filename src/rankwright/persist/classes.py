@@ -293,7 +293,7 @@ def check_served(model: Any) -> None:
         raise ParameterError(
             f"save: the step {step} cannot be saved: model files do not support it."
         )
-    scorer: Any = ranker._scorer() if hasattr(ranker, "_scorer") else None
+    scorer: Any = ranker._fitted_scorer() if hasattr(ranker, "_fitted_scorer") else None
     if type(scorer) not in KINDS.values():
         raise ParameterError(
             f"save: {kind} is not a class that model files support, and its scorer "
@@ -305,7 +305,7 @@ def check_served(model: Any) -> None:
 def serve(model: Any) -> tuple[list[Transform], Scorer, bool] | None:
     """Transforms, scorer and whether NaN is allowed; None for a model that does not score rows."""
     *steps, ranker = flat_steps(model)
-    scorer: Any = ranker._scorer() if hasattr(ranker, "_scorer") else None
+    scorer: Any = ranker._fitted_scorer() if hasattr(ranker, "_fitted_scorer") else None
     if type(scorer) not in KINDS.values():
         return None
     transforms = [transform_of(step) for step in steps if step not in IDLE]

@@ -10,7 +10,8 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, ClassVar, Self
+from operator import is_
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -39,6 +40,18 @@ from rankwright.scoring.base import Scorer, Transform
 from rankwright.scoring.transforms import QueryScale
 
 _LINEAR = ("linear", "precomputed")  # kernels whose rankers score with one weight per column
+
+
+class _Made(NamedTuple):
+    """A scorer, and the attributes that it was made of."""
+
+    attributes: dict[str, Any]
+    scorer: Scorer
+
+
+def _are_identical(some: dict[str, Any], others: dict[str, Any]) -> bool:
+    """Whether two dicts hold the same objects in the same order."""
+    return len(some) == len(others) and all(map(is_, some.values(), others.values()))
 
 
 class Ranker(BaseEstimator):  # type: ignore[misc]
@@ -87,7 +100,30 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
     @abstractmethod
     def _scorer(self) -> Scorer:
-        """The fitted attributes as a scorer. Cheap: each prediction makes one."""
+        """A new scorer of the fitted attributes; predictions take :meth:`_fitted_scorer`."""
+
+    def _fitted_scorer(self) -> Scorer:
+        """The scorer of the fitted attributes, which is made once and keeps its compiled layout.
+
+        It is made again after a parameter or a learned attribute was assigned: no method has to
+        discard it. Rankers with ``partial_fit`` learn in place, and make one for each call. A
+        linear scorer holds the learned arrays themselves; the layout of trees is derived from
+        theirs, which are read-only from then on.
+        """
+        if hasattr(self, "partial_fit"):
+            return self._scorer()
+        attributes = {name: value for name, value in vars(self).items() if name[0] != "_"}
+        made: _Made | None = vars(self).get("_made")
+        if made is None or not _are_identical(made.attributes, attributes):
+            made = self._made = _Made(attributes, self._scorer())
+            for name in self._learned if self._scores_as == "trees" else ():
+                if isinstance(array := attributes.get(name), np.ndarray):
+                    array.flags.writeable = False
+        return made.scorer
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_made"}
 
     def fit(
         self,
@@ -172,14 +208,14 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         rows = self._rows(X, qid)
         with self._unchanged(), np.errstate(over="ignore", invalid="ignore"):  # raised below
-            return checks.check_scores(self, rows, self._scorer().decision_function(rows))
+            return checks.check_scores(self, rows, self._fitted_scorer().decision_function(rows))
 
     def predict(self, X: Any, qid: Any = None) -> FloatArray:
         """Predict in units of ``y``: the grade for ordinal rankers, otherwise the score."""
         check_is_fitted(self)
         rows = self._rows(X, qid)
         with self._unchanged(), np.errstate(over="ignore", invalid="ignore"):
-            return checks.check_scores(self, rows, self._scorer().predict(rows))
+            return checks.check_scores(self, rows, self._fitted_scorer().predict(rows))
 
     def rank(self, X: Any, qid: Any = None) -> NDArray[np.int64]:
         """Return the rank of each row in its query, from 1; equal scores keep their order."""

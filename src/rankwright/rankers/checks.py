@@ -186,14 +186,15 @@ def check_training_scores(ranker: Any, X: Any, largest: float, *, has_order: boo
     """
     rows = _sample(X, largest)
     try:
+        scorer = ranker._fitted_scorer()
         with np.errstate(over="ignore", invalid="ignore"):
-            scores = ranker._scorer().decision_function(X[rows])
+            scores = scorer.decision_function(X[rows])
     except DataError as error:  # a learned value that is not finite
         raise _overflow_error(ranker, X) from error
     if not np.isfinite(scores).all():
         raise _overflow_error(ranker, X)
     if has_order and len(scores) > 1 and (scores == scores[0]).all():
-        everything = scores if len(rows) == X.shape[0] else ranker._scorer().decision_function(X)
+        everything = scores if len(rows) == X.shape[0] else scorer.decision_function(X)
         if (everything == scores[0]).all():
             warnings.warn(
                 f"{type(ranker).__name__} gives every training row the same score. The rows may be "

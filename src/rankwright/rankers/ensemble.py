@@ -196,7 +196,6 @@ class RankEnsemble(Ranker):
         self.members_, self.scale_ = members, np.array(scale, np.float64)
         self.weights_ = weights / weights.sum()
         self.tried_ = None
-        self._build()
 
     def _adopt(self, members: Members, scale: ArrayLike | None = None) -> None:
         """Use fitted members as they are."""
@@ -274,7 +273,7 @@ class RankEnsemble(Ranker):
         self._use_given()
         rows = explain.two_rows(self, x1, x0)
         high, low = self._shapley(rows, centered=False)[0]
-        scores = self._scorer().decision_function(rows)
+        scores = self._fitted_scorer().decision_function(rows)
         parts = explain.by_feature(high - low, explain.names_of(self))
         return Explanation(float(scores[0] - scores[1]), tuple(parts[:n]))
 
@@ -310,18 +309,9 @@ class RankEnsemble(Ranker):
         names = [name for name, _ in self._named()]
         return [] if fitted is None else list(zip(names, fitted, strict=True))
 
-    def _build(self) -> None:
-        terms = tuple(_term(name, model) for name, model in self._fitted_members())
-        self._sum = Sum(terms, self.weights_ / self.scale_)
-
     def _scorer(self) -> Scorer:
-        if "_sum" not in vars(self):  # a copy, or from a file
-            self._build()
-        return self._sum
-
-    def __getstate__(self) -> dict[str, Any]:
-        state = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "_sum"}
+        terms = tuple(_term(name, model) for name, model in self._fitted_members())
+        return Sum(terms, self.weights_ / self.scale_)
 
     def __sklearn_is_fitted__(self) -> bool:
         given = _are_members(self.members) and all(_is_fitted(m) for _, m in self._named())
@@ -455,7 +445,7 @@ def _term(name: str, model: Any) -> Scorer:
     *steps, ranker = _steps(model)
     if not all(map(is_known, steps)):
         return ForeignMember(name, model, int(_steps(model)[0].n_features_in_))
-    scorer: Scorer = ranker._scorer()
+    scorer: Scorer = ranker._fitted_scorer()
     for step in reversed(steps):
         transform: Any = transform_of(step)
         scorer = scorer if transform is None else Mapped(transform, scorer)
@@ -480,7 +470,7 @@ def _member_shapley(name: str, model: Any, X: Any, centered: bool) -> tuple[Floa
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", "X does not have valid feature names")
                 return ranker.shap_values(X), ranker.expected_value_
-        line, *others = Sum((ranker._scorer(),), np.ones(1)).merged.terms
+        line, *others = Sum((ranker._fitted_scorer(),), np.ones(1)).merged.terms
         subtracts = bool(steps) and getattr(steps[-1], "with_mean", False)
         if isinstance(line, Linear) and not others and (subtracts or not centered):
             rows = X if isinstance(X, np.ndarray) else X.toarray()

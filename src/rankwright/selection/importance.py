@@ -210,8 +210,8 @@ def _grid(column: FloatArray, splits: FloatArray | None, n_values: int) -> Float
 def _split_values(model: Any, feature: int) -> FloatArray | None:
     """The thresholds of a model on a feature; None if its score is not a step function of it."""
     model = getattr(model, "best_estimator_", model)
-    if hasattr(model, "_scorer"):
-        scorer = model._scorer()
+    if hasattr(model, "_fitted_scorer"):
+        scorer = model._fitted_scorer()
     else:
         scorer = None if getattr(model, "transforms", True) else model.scorer
     return None if scorer is None else scorer.split_values(feature)

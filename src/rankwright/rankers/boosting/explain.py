@@ -53,7 +53,7 @@ class Explained(Ranker):
         """
         check_is_fitted(self)
         X = self._validated(X, reset=False)
-        scorer = self._scorer()
+        scorer = self._fitted_scorer()
         if isinstance(scorer, Trees):
             return tree_shap(scorer, self._cover(), X)
         expected = self._baseline(scorer)
@@ -63,7 +63,7 @@ class Explained(Ranker):
     def expected_value_(self) -> float:
         """The mean score of the training rows, from which ``shap_values`` are measured."""
         check_is_fitted(self)
-        scorer = self._scorer()
+        scorer = self._fitted_scorer()
         if isinstance(scorer, Trees):
             paths = leaf_paths(scorer, self._cover())
             return float((paths.value * paths.share).sum())
@@ -93,7 +93,7 @@ class Explained(Ranker):
         optional(at_least(0)).check(f"{type(self).__name__}.explain", "n", n)
         rows = two_rows(self, x1, x0)
         names = names_of(self)
-        scorer = self._scorer()
+        scorer = self._fitted_scorer()
         if isinstance(scorer, Trees):
             high, low = tree_shap(scorer, self._cover(), rows)
             parts = by_feature(high - low, names)

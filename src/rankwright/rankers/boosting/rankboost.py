@@ -311,7 +311,7 @@ class RankBoost(BoostedRanker):
         number = feature_number(
             "RankBoost.contribution", feature, names_of(self), self.n_features_in_
         )
-        scorer = self._scorer()
+        scorer = self._fitted_scorer()
         if not isinstance(scorer, Additive):
             raise ParameterError(
                 f"RankBoost(estimator={self.estimator!r}).contribution: only a sum of "

@@ -133,7 +133,7 @@ class Blend(BaseEstimator):  # type: ignore[misc]
             return np.zeros(0)
         # Straight to the scorer: validating these rows would cost more than scoring them.
         features = self._features(rated, value, items)
-        return np.asarray(self.ranker_._scorer().decision_function(features))
+        return np.asarray(self.ranker_._fitted_scorer().decision_function(features))
 
     def explain(self, rated: IntArray, value: FloatArray, item: int, user: int, n: int) -> Reasons:
         """Similar users who rated the item, and what the user's own ratings add to its score."""
