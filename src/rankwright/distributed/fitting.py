@@ -38,7 +38,7 @@ FITS = {
 FEW_ROWS = 1_000_000  # below about this many a cluster is slower than one machine
 
 
-def fit_function(estimator: Any) -> Callable[[Any, Engine, ShardedRows], None]:
+def fit_function(estimator: Any) -> Callable[..., None]:
     """The function that fits an estimator from shards; an error names those that have one."""
     cls = type(estimator)
     path = FITS.get(cls.__name__)
@@ -48,7 +48,7 @@ def fit_function(estimator: Any) -> Callable[[Any, Engine, ShardedRows], None]:
             f"one machine. Supported: {', '.join(sorted(FITS))}."
         )
     module, _, name = path.partition(":")
-    function: Callable[[Any, Engine, ShardedRows], None] = getattr(import_module(module), name)
+    function: Callable[..., None] = getattr(import_module(module), name)
     return function
 
 
@@ -75,13 +75,17 @@ def fit_shards(
     query_weight: Any = None,
     eval_set: Any = None,
     eval_qid: Any = None,
+    start: Any = None,
 ) -> Any:
-    """``estimator.fit`` of rows that are cut into shards on an engine."""
+    """``estimator.fit`` of rows that are cut into shards on an engine.
+
+    ``start`` is that of a boosted ranker, which may have trees to add to.
+    """
     learn = fit_function(estimator)
     estimator._check_parameters()
     if estimator.normalize is not None:
         refuse(estimator, normalize="shards hold rows as they are given")
-    if any(scores is not None for scores in getattr(estimator, "_initial", ())):
+    if start is not None and start.has_scores:
         raise exceptions.ParameterError(
             f"{type(estimator).__name__}.fit(init_score=...) on an engine: shards contain no "
             "initial scores. Fit on one machine."
@@ -105,7 +109,7 @@ def fit_shards(
             stacklevel=5,
         )
     engine.stage = f"training {type(estimator).__name__} on {n_rows:,} rows"
-    learn(estimator, engine, rows)
+    learn(estimator, engine, rows, **({} if start is None else {"start": start}))
     return estimator
 
 

@@ -34,6 +34,7 @@ from rankwright.rankers.boosting.grower import (
 )
 from rankwright.rankers.boosting.lambdamart import query_keys
 from rankwright.rankers.boosting.pair_losses import PairGradients, PairWeights
+from rankwright.rankers.boosting.training import Start
 from rankwright.rankers.early_stopping import EarlyStopping, Validation
 from rankwright.runtime import Team
 
@@ -49,7 +50,7 @@ class Plan(NamedTuple):
     draws: bool  # whether trees are grown on some of the queries
 
 
-def fit(estimator: Any, engine: Engine, rows: ShardedRows) -> None:
+def fit(estimator: Any, engine: Engine, rows: ShardedRows, start: Start) -> None:
     """Set what ``LambdaMART.fit`` sets."""
     _check(estimator, rows)
     estimator.__dict__.pop("_seen", None)
@@ -57,7 +58,7 @@ def fit(estimator: Any, engine: Engine, rows: ShardedRows) -> None:
     validation = None if rows.eval_set is None else Validation(rows.eval_set, stopping)
     if engine.memory is not None:
         rows = replace(rows, shards=engine.map(sums_of.by_columns, rows.shards))
-    known, n_known, n_new = estimator._resumed(validation)
+    known, n_known, n_new = estimator._resumed(validation, start.n_more)
     used = engine.map(find_used, rows.shards)
     total: Totals = engine.reduce(engine.map(sums_of.totals, used), sums_of.add_totals)
     trees: list[Tree] = []

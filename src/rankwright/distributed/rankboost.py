@@ -43,6 +43,7 @@ from rankwright.rankers.boosting.ensemble import (
 )
 from rankwright.rankers.boosting.rankboost import NO_EDGE
 from rankwright.rankers.boosting.training import (
+    Start,
     TrainingResult,
     run_rounds,
     smoothing_of,
@@ -113,7 +114,7 @@ class Facts(NamedTuple):
     odd: bool  # whether a weight is not a whole number, or rows are sparse
 
 
-def fit(estimator: Any, engine: Engine, rows: ShardedRows) -> None:
+def fit(estimator: Any, engine: Engine, rows: ShardedRows, start: Start) -> None:
     """Set what ``RankBoost.fit`` sets."""
     estimator._check_together()
     stopping = EarlyStopping.from_parameter(estimator.early_stopping)

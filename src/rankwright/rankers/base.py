@@ -10,6 +10,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
+from copy import copy
 from operator import is_
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -40,6 +41,9 @@ from rankwright.scoring.base import Scorer, Transform
 from rankwright.scoring.transforms import QueryScale
 
 _LINEAR = ("linear", "precomputed")  # kernels whose rankers score with one weight per column
+
+
+_OF_INPUT = ("n_features_in_", "n_queries_in_", "feature_names_in_")
 
 
 class _Made(NamedTuple):
@@ -95,7 +99,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     def _fit(self, X: Any, feedback: Any) -> None:
         """Learn from checked rows (float64, C order or CSR) and feedback of an accepted type.
 
-        An iterative ranker gets a third argument ``validation``, a ``Validation`` or None.
+        An iterative ranker also gets ``validation``, a ``Validation`` or None.
         """
 
     @abstractmethod
@@ -150,9 +154,25 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             validation curve, and ``early_stopping`` keeps the iterations up to the best one
         eval_qid : query ids of the validation rows; None treats all rows as one query
         """
+        weights = {"sample_weight": sample_weight, "query_weight": query_weight}
+        return self._fit_grades(X, y, qid=qid, **weights, eval_set=eval_set, eval_qid=eval_qid)
+
+    def _fit_grades(
+        self,
+        X: Any,
+        y: ArrayLike,
+        *,
+        qid: Any = None,
+        sample_weight: Any = None,
+        query_weight: Any = None,
+        eval_set: Any = None,
+        eval_qid: Any = None,
+        **arguments: Any,
+    ) -> Self:
+        """``fit``; other arguments, which only some rankers have, go to ``_fit``."""
         if (engine := current_engine()) is not None:
             given = {"qid": qid, "sample_weight": sample_weight, "query_weight": query_weight}
-            engine.fit(self, X, y, **given, eval_set=eval_set, eval_qid=eval_qid)
+            engine.fit(self, X, y, **given, eval_set=eval_set, eval_qid=eval_qid, **arguments)
             return self
         if isinstance(X, str | os.PathLike) or type(X).__module__.startswith("dask"):
             raise exceptions.ParameterError(
@@ -166,7 +186,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             sample_weight = _check_sample_weight(sample_weight, X, **checks)
         feedback = Grades(y, qid, sample_weight=sample_weight, query_weight=query_weight)
         rows = self._checked_eval_set(eval_set, eval_qid, feedback.queries.n_queries)
-        return self._learn(self._scaled(X, feedback.queries), feedback, rows)
+        return self._learn(self._scaled(X, feedback.queries), feedback, rows, **arguments)
 
     def fit_feedback(
         self,
@@ -281,7 +301,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             )
         return self._scaled(X, Queries.from_ids(qid, X.shape[0]))
 
-    def _learn(self, X: Any, feedback: Feedback, eval_set: EvalSet | None = None) -> Self:
+    def _learn(
+        self, X: Any, feedback: Feedback, eval_set: EvalSet | None = None, **arguments: Any
+    ) -> Self:
         checks.check_weights(feedback)
         self.n_queries_in_ = feedback.queries.n_queries if isinstance(feedback, Grades) else 1
         if feedback.total_weight == 0:
@@ -293,31 +315,37 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             )
         # Another number of BLAS threads would sum products in another order.
         with checks.learning(self, X) as largest, single_threaded_blas():
-            self._train(X, feedback, eval_set)
+            rows = X, *self._with_validation(X, feedback, eval_set)
+            self._train(*rows, **arguments)
         checks.check_training_scores(self, X, largest, has_order=feedback.total_weight > 0)
         return self
 
-    def _train(self, X: Any, feedback: Feedback, eval_set: EvalSet | None) -> None:
+    def _train(
+        self, X: Any, feedback: Feedback, validation: Validation | None, **arguments: Any
+    ) -> None:
         """Learn from all columns, or only from those that hold a value if few do."""
         used = checks.used_columns(X, self._fewest_values()) if self._may_drop_columns() else None
-        n_features = self.n_features_in_
+        if used is None:
+            ranker = self
+        else:
+            used = np.union1d(used, self._columns_to_keep(self.n_features_in_))
+            ranker, X = self._narrowed(used), X[:, used]
+            validation = validation and validation.with_columns(used)
+        if self._iterative:
+            arguments["validation"] = validation
+        ranker._fit(X, feedback, **arguments)
         if used is not None:
-            keep = self._columns_to_keep(n_features)
-            used = np.union1d(used, keep)
-            self._kept = np.isin(used, keep)
-            X, self.n_features_in_ = X[:, used], len(used)
-            if eval_set is not None:
-                eval_set = eval_set._replace(X=eval_set.X[:, used])
-        try:
-            if self._iterative:
-                self._fit(X, *self._with_validation(X, feedback, eval_set))  # type: ignore[call-arg]
-            else:
-                self._fit(X, feedback)
-        finally:
-            self.n_features_in_ = n_features
-            self.__dict__.pop("_kept", None)
-        if used is not None:
+            kept = {n: v for n, v in vars(self).items() if n in _OF_INPUT or not n.endswith("_")}
+            learned = {n: v for n, v in vars(ranker).items() if n.endswith("_")}
+            self.__dict__ = learned | kept
             self._widen(used)
+
+    def _narrowed(self, used: IntArray) -> Self:
+        """A ranker like this one that learns from some of the columns."""
+        narrow = copy(self)
+        narrow.__dict__.pop("feature_names_in_", None)
+        narrow.n_features_in_ = len(used)
+        return narrow
 
     def _advice_for_many_rows(self) -> str | None:
         """What to do instead, if time may grow with the square of the number of rows."""
@@ -332,7 +360,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         return 1
 
     def _columns_to_keep(self, n_features: int) -> IntArray:
-        """Columns that are never dropped; ``_kept`` marks them among the others in training."""
+        """Columns that are never dropped."""
         return np.zeros(0, np.int64)
 
     def _widen(self, used: Any) -> None:

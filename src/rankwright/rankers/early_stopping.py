@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from copy import deepcopy
+from copy import copy, deepcopy
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -159,6 +159,12 @@ class Validation:
         self.start = self._scores = np.zeros(len(self._y))  # scores before the first iteration
         self.curve: list[float] = []  # the measure after each iteration
         self.best_iteration = 0  # the first with the best value, counted from 1
+
+    def with_columns(self, used: IntArray) -> Validation:
+        """The same for a model of some of the columns."""
+        narrow = copy(self)
+        narrow.X = self.X[:, used]
+        return narrow
 
     def update(self, scores: FloatArray) -> bool:
         """Measure the scores of the rows after one more iteration; whether to stop."""

@@ -181,7 +181,8 @@ def test_initial_scores_are_where_training_starts(data: Any) -> None:
     )
     more = rw.LambdaMART(**{**SMALL, "n_estimators": 6}).fit(X, y, qid=qid, init_score=start)
     np.testing.assert_array_equal(more.fit_more(6).decision_function(X), rest.decision_function(X))
-    np.testing.assert_array_equal(more.fit(X, y, qid=qid)._initial, (None, None))
+    plain = rw.LambdaMART(**{**SMALL, "n_estimators": 6}).fit(X, y, qid=qid).decision_function(X)
+    np.testing.assert_array_equal(more.fit(X, y, qid=qid).decision_function(X), plain)
 
 
 def test_initial_scores_are_checked(data: Any) -> None:
@@ -394,7 +395,12 @@ def test_columns_with_fewer_values_than_a_leaf_has_rows_change_nothing(
     dropped = model.fit(X, y, qid=np.arange(200) // 20).decision_function(X)
     np.testing.assert_array_equal(dropped, expected)
     assert checks.used_columns(X, 201).tolist() == [0]  # one column is left
-    assert "_kept" not in model.__dict__
+    model.set_params(n_estimators=15).fit(X, y, qid=np.arange(200) // 20)
+    longer = model.decision_function(X)
+    for more in ({}, {"X": X, "y": y, "qid": np.arange(200) // 20}):  # trees that know all columns
+        model.set_params(n_estimators=10).fit(X, y, qid=np.arange(200) // 20)
+        np.testing.assert_array_equal(model.fit_more(5, **more).decision_function(X), longer)
+    assert model.n_features_in_ == 400
 
 
 def test_constraints_may_be_an_array(data: Any) -> None:

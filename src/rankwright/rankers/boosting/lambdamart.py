@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from itertools import combinations
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_monotonic_cst, check_is_fitted
 
@@ -27,7 +28,14 @@ from rankwright.rankers.boosting.pair_losses import (
     PairWeights,
     gradients_of,
 )
-from rankwright.rankers.boosting.training import CALLBACKS, BoostedRanker, Round, progress_bar
+from rankwright.rankers.boosting.training import (
+    CALLBACKS,
+    FROM_ZERO,
+    BoostedRanker,
+    Round,
+    Start,
+    progress_bar,
+)
 from rankwright.rankers.checks import feature_number
 from rankwright.rankers.early_stopping import EARLY_STOPPING, Validation
 from rankwright.rankers.schema import floats, integer, real
@@ -246,7 +254,16 @@ class LambdaMART(BoostedRanker):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit_more(self, n_more: int, X: Any = None, y: Any = None, **arguments: Any) -> Self:
+    def fit_more(
+        self,
+        n_more: int,
+        X: Any = None,
+        y: Any = None,
+        *,
+        init_score: ArrayLike | None = None,
+        eval_init_score: ArrayLike | None = None,
+        **arguments: Any,
+    ) -> Self:
         """Train ``n_more`` additional trees.
 
         Without ``X``, training continues on the rows of the last ``fit`` (the object keeps a
@@ -254,21 +271,17 @@ class LambdaMART(BoostedRanker):
         """
         check_is_fitted(self)
         schema.at_least(1).check("fit_more", "n_more", n_more)
-        self._n_more = n_more
-        try:
-            if X is not None:
-                return self.fit(X, y, **arguments)
-            if not hasattr(self, "_seen"):
-                raise ParameterError(
-                    "LambdaMART.fit_more: this model was loaded or copied, and has no training "
-                    "rows. Pass fit_more(n, X, y, qid=qid)."
-                )
-            X, feedback, validation, self._initial = self._seen
-            self._fit(X, feedback, validation)
-            return self
-        finally:
-            for name in ("_n_more", "_initial"):
-                self.__dict__.pop(name, None)
+        if X is not None:
+            start = Start(init_score, eval_init_score, n_more)
+            return self._fit_grades(X, y, start=start, **arguments)
+        if not hasattr(self, "_seen"):
+            raise ParameterError(
+                "LambdaMART.fit_more: this model was loaded or copied, and has no training "
+                "rows. Pass fit_more(n, X, y, qid=qid)."
+            )
+        rows, feedback, validation, start = self._seen
+        self._train(rows, feedback, validation, start=replace(start, n_more=n_more))
+        return self
 
     def truncate(self, n_estimators: int) -> Self:
         """Keep the first ``n_estimators`` trees only, as if ``fit`` had been given that number.
@@ -287,28 +300,49 @@ class LambdaMART(BoostedRanker):
     def __getstate__(self) -> Any:
         return {name: value for name, value in super().__getstate__().items() if name != "_seen"}
 
-    def _fit(self, X: Any, feedback: Grades, validation: Validation | None = None) -> None:
-        self._seen = X, feedback, validation, self._initial
-        start = self._start(X.shape[0], validation)
-        known, n_known, n_new = self._resumed(validation)
+    def _train(
+        self, X: Any, feedback: Any, validation: Validation | None, **arguments: Any
+    ) -> None:
+        start = arguments.get("start", FROM_ZERO)
+        self._seen = X, feedback, validation, start
+        if start.n_more:  # the trees there are know all columns
+            self._fit(X, feedback, validation, start)
+        else:
+            super()._train(X, feedback, validation, start=start)
+
+    def _narrowed(self, used: IntArray) -> Self:
+        narrow = super()._narrowed(used)
+        narrow.categorical_features = self._feature_mask(self.n_features_in_)[used]
+        return narrow
+
+    def _fit(
+        self,
+        X: Any,
+        feedback: Any,
+        validation: Validation | None = None,
+        start: Start = FROM_ZERO,
+    ) -> None:
+        first = self._first_scores(start, X.shape[0], validation)
+        known, n_known, n_new = self._resumed(validation, start.n_more)
         with Team(None if self.n_jobs in (None, -1) else self.n_jobs) as pool:
             weights = PairWeights.parse(self.weighting)
             losses = gradients_of(feedback, X, self.loss, weights, pool)
             trees: list[Tree] = []
             if len(losses.rows):
                 keys = query_keys(feedback, losses.rows) if self.subsample < 1.0 else None
-                trees = self._boost(X, losses, start, validation, pool, known, n_new, keys)
+                trees = self._boost(X, losses, first, validation, pool, known, n_new, keys)
             kept = validation.n_kept(n_known + len(trees)) - n_known if validation else len(trees)
             self._keep(known, trees[: max(kept, 0)], X.shape[1])
             self.training_bound_ = None
             if isinstance(losses, ExponentialGradients):
-                scores = start + self._scorer().decision_function(X)
+                scores = first + self._scorer().decision_function(X)
                 self.training_bound_ = losses.bound(scores[losses.rows])
         self.validation_ = np.array(validation.curve) if validation else None
 
-    def _resumed(self, validation: Validation | None) -> tuple[Ensemble | None, int, int]:
+    def _resumed(
+        self, validation: Validation | None, more: int | None
+    ) -> tuple[Ensemble | None, int, int]:
         """The trees to start from, how many these are, and how many to add."""
-        more = getattr(self, "_n_more", None)
         known = self._ensemble if (more or self.warm_start) and hasattr(self, "alpha_") else None
         n_known = len(known.alpha) if known else 0
         n_new = more or self.n_estimators - n_known
@@ -450,8 +484,6 @@ class LambdaMART(BoostedRanker):
 
     def _feature_mask(self, n_features: int) -> BoolArray:
         """Which features are categorical."""
-        if "_kept" in self.__dict__:  # other columns were dropped
-            return self._kept
         given, mask = self.categorical_features, np.zeros(n_features, bool)
         if given is None:
             return mask

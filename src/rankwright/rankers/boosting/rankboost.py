@@ -16,7 +16,14 @@ from rankwright.rankers import schema
 from rankwright.rankers.boosting.binning import MAX_BINS
 from rankwright.rankers.boosting.ensemble import BASELINE, LEARNED, Curve, baseline
 from rankwright.rankers.boosting.explain import names_of
-from rankwright.rankers.boosting.training import CALLBACKS, BoostedRanker, TrainingResult, boost
+from rankwright.rankers.boosting.training import (
+    CALLBACKS,
+    FROM_ZERO,
+    BoostedRanker,
+    Start,
+    TrainingResult,
+    boost,
+)
 from rankwright.rankers.boosting.weak_learners.estimators import IS_WEAK_ESTIMATOR, TreeRanking
 from rankwright.rankers.boosting.weak_learners.splitting import DEFAULTS
 from rankwright.rankers.checks import feature_number
@@ -214,9 +221,16 @@ class RankBoost(BoostedRanker):
             return frozenset({"linear" if self.estimator == "value" else "trees"})
         return frozenset({"trees" if isinstance(self.estimator, TreeRanking) else "unknown"})
 
-    def _fit(self, X: Any, feedback: Feedback, validation: Validation | None = None) -> None:
+    def _fit(
+        self,
+        X: Any,
+        feedback: Feedback,
+        validation: Validation | None = None,
+        start: Start = FROM_ZERO,
+    ) -> None:
         self._check_together()
-        trained = boost(self, X, feedback, validation, self._start(X.shape[0], validation))
+        scores = self._first_scores(start, X.shape[0], validation)
+        trained = boost(self, X, feedback, validation, scores)
         if len(trained.z) == 0 and feedback.total_weight > 0:
             warnings.warn(NO_EDGE, DegenerateDataWarning, stacklevel=4)
         self._keep(trained)

@@ -201,13 +201,27 @@ def progress_bar(title: str, n_steps: int, verbose: int) -> Iterator[Callable[[i
         yield lambda step, note: bar.update(task, completed=step, note=note)
 
 
+@dataclass(frozen=True)
+class Start:
+    """What the first round starts from."""
+
+    init_score: Any = None
+    eval_init_score: Any = None
+    n_more: int | None = None  # of fit_more: the trees to add to those there are
+
+    @property
+    def has_scores(self) -> bool:
+        return self.init_score is not None or self.eval_init_score is not None
+
+
+FROM_ZERO = Start()
+
+
 class BoostedRanker(Explained):
     """A ranker whose scores are a sum over rounds; training may start from given scores."""
 
     _scores_as: ClassVar = "trees"
     _multiplies: ClassVar = False
-
-    _initial: tuple[Any, Any] = None, None  # init_score and eval_init_score, during fit
 
     def fit(
         self,
@@ -239,19 +253,9 @@ class BoostedRanker(Explained):
             correction: rank rows by their sum with ``decision_function``
         eval_init_score : initial scores of the validation rows
         """
-        self._initial = init_score, eval_init_score
-        try:
-            return super().fit(
-                X,
-                y,
-                qid=qid,
-                sample_weight=sample_weight,
-                query_weight=query_weight,
-                eval_set=eval_set,
-                eval_qid=eval_qid,
-            )
-        finally:
-            del self._initial
+        weights = {"sample_weight": sample_weight, "query_weight": query_weight}
+        rows = {"qid": qid, **weights, "eval_set": eval_set, "eval_qid": eval_qid}
+        return self._fit_grades(X, y, **rows, start=Start(init_score, eval_init_score))
 
     @property
     def _ensemble(self) -> Ensemble:
@@ -265,16 +269,18 @@ class BoostedRanker(Explained):
         check_is_fitted(self)
         return self._ensemble.staged(self._validated(X, reset=False))
 
-    def _start(self, n_items: int, validation: Validation | None) -> FloatArray:
+    def _first_scores(
+        self, start: Start, n_items: int, validation: Validation | None
+    ) -> FloatArray:
         """The scores to start from; those of the validation rows go to ``validation``."""
-        given, held_out = self._initial
-        start = self._checked_scores(given, n_items, "init_score", "X")
+        given, held_out = start.init_score, start.eval_init_score
+        scores = self._checked_scores(given, n_items, "init_score", "X")
         if validation is None:
             if held_out is not None:
                 raise DataError("eval_init_score was given without eval_set.")
-            return start
+            return scores
         if validation.rows is not None:
-            validation.start = start[validation.rows]
+            validation.start = scores[validation.rows]
         else:
             n_rows = validation.X.shape[0]
             validation.start = self._checked_scores(held_out, n_rows, "eval_init_score", "eval_set")
@@ -283,7 +289,7 @@ class BoostedRanker(Explained):
                     "init_score and eval_set were given without eval_init_score: the validation "
                     "rows need initial scores too. Pass eval_init_score."
                 )
-        return start
+        return scores
 
     def _checked_scores(self, scores: Any, n_rows: int, name: str, rows: str) -> FloatArray:
         if scores is None:

@@ -250,9 +250,9 @@ class MagnitudeRanker(Ranker):
     n_components: int
     random_state: Any
 
-    def _learn(self, X: Any, feedback: Feedback, eval_set: Any = None) -> Self:
+    def _learn(self, X: Any, feedback: Feedback, eval_set: Any = None, **arguments: Any) -> Self:
         with np.errstate(over="ignore", invalid="ignore"):  # reported as an error below
-            super()._learn(X, feedback)
+            super()._learn(X, feedback, eval_set, **arguments)
         coef: Any = self.coef_ if self.dual_coef_ is None else self.dual_coef_
         if not np.isfinite([*coef, self.intercept_, self.cost_]).all():
             raise too_large()

@@ -273,7 +273,7 @@ class OnlineRanker(Ranker):
         return expected
 
     @exclusive
-    def _learn(self, X: Any, feedback: Feedback, eval_set: Any = None) -> Self:
+    def _learn(self, X: Any, feedback: Feedback, eval_set: Any = None, **arguments: Any) -> Self:
         assert isinstance(feedback, Grades)
         self.n_queries_in_ = feedback.queries.n_queries
         checks.warn_of_sorted_grades(self, feedback.y)

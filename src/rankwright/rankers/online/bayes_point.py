@@ -114,7 +114,7 @@ class BayesPoint(Ranker):
         """
         return super().fit(X, y, qid=qid)
 
-    def _learn(self, X: Any, feedback: Feedback, eval_set: Any = None) -> Self:
+    def _learn(self, X: Any, feedback: Feedback, eval_set: Any = None, **arguments: Any) -> Self:
         assert isinstance(feedback, Grades)
         self.n_queries_in_ = feedback.queries.n_queries
         if np.ptp(feedback.y) == 0:
