@@ -14,7 +14,8 @@ import rankwright as rw
 def test_train_without_options_gives_a_model_and_the_next_command(shell, tmp_path):
     done = shell("train", "$F/train.txt")
     assert "validation on 5 folds of the queries" in done.stdout
-    assert "RankBoost trees" in done.stdout
+    assert "weights: " in done.stdout
+    assert "model: model.rw (ensemble)" in done.stdout
     assert "next: rankwright evaluate model.rw" in done.stdout
     assert "28 queries" in done.stderr
     score = shell("evaluate", "model.rw", "$F/test.txt", "--json")

@@ -120,7 +120,7 @@ def test_weights_that_cannot_be_multiplied_are_refused() -> None:
 @pytest.mark.parametrize(
     ("ranker", "advice"),
     [
-        (rw.KeepRank(), "OnlineKeepRank"),
+        (rw.KeepRank(), "n_components"),
         (rw.OnlineKeepRank(), "budget"),
         (rw.KernelPRank(kernel="rbf"), "budget"),
         (rw.VotedPRank(), "max_rules"),

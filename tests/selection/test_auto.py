@@ -24,7 +24,7 @@ from rankwright.testing.inputs import make_problem
 LINEAR = [("PRank", rw.PRank()), ("Regression", rw.Regression())]
 FEW_ROUNDS = [
     ("svm", rw.RankSVM()),
-    ("boost", rw.RankBoost(n_estimators=10, early_stopping=3)),
+    ("boost", rw.RankBoost(n_estimators=30, early_stopping=3)),
     ("mart", rw.LambdaMART(n_estimators=8, min_samples_leaf=2, subsample=0.5, early_stopping=3)),
     ("net", rw.RankNet(max_iter=3)),
     ("online", rw.BayesianPRank()),
@@ -86,12 +86,9 @@ def test_the_ensemble_is_the_weighted_sum_of_the_bags() -> None:
     assert "<table>" in model.results_._repr_html_()
 
 
-@pytest.mark.parametrize("combine", [True, False])
-def test_order_of_rows_names_of_queries_and_threads_change_no_bit(
-    combine: bool, model_bytes: Any
-) -> None:
+def test_order_of_rows_names_of_queries_and_threads_change_no_bit(model_bytes: Any) -> None:
     def fitted(data: rw.Items, **options: Any) -> bytes:
-        return model_bytes(fit(rw.AutoRanker(FEW_ROUNDS, combine=combine, **options), data))
+        return model_bytes(fit(rw.AutoRanker(FEW_ROUNDS, **options), data))
 
     expected, rng = fitted(DATA), np.random.default_rng(0)
     shuffled = DATA.take(rng.permutation(len(DATA)))
@@ -110,7 +107,7 @@ def test_one_model_is_kept_by_its_mean_and_fitted_to_all_queries() -> None:
     assert model.best_name_ == max(means, key=lambda name: means[name])
     expected = clone(dict(LINEAR)[model.best_name_]).fit(DATA.X, DATA.y, qid=DATA.qid)
     ours, theirs = (one.decision_function(VALID.X) for one in (model, expected))
-    np.testing.assert_allclose(ours, theirs, rtol=1e-9)
+    np.testing.assert_array_equal(ours, theirs)
     loss = fit(rw.AutoRanker(LINEAR, measure=["Disagreement", "AP"], combine=False))
     means = {result.name: result.scores["Disagreement"] for result in loss.results_}
     assert loss.best_name_ == min(means, key=lambda name: means[name])

@@ -69,7 +69,8 @@ class AutoRanker(BestRanker):
     other as far as the queries can tell.
 
     Folds are drawn from the content of the queries, and rows are sorted by content before training:
-    the order in which rows are given, and the names of queries, change nothing.
+    the order in which rows are given, and the names of queries, change nothing. (Your own
+    candidates with ``combine=False`` are fitted to the rows as given, as by their own ``fit``.)
 
     If there are missing values (NaN), candidates that do not support them are skipped; see
     ``dropped_``. Rankers that need scaled features are put behind a scaler. A candidate with
@@ -227,11 +228,15 @@ class AutoRanker(BestRanker):
         seed = int(np.random.default_rng().integers(2**31)) if seed is None else seed
         auto = str(self.measure) == "auto"
         measures = parse_measures([default_measure(given.y), "AP"] if auto else self.measure)
-        rows, order = given.content_order()
-        if not len(order):
+        rows, order = given, np.arange(len(given.y))
+        if self.combine or isinstance(self.estimators, str):
+            rows, order = given.content_order()
+        if given.weight is not None and not given.weight.any():
             raise DataError("AutoRanker.fit: every sample_weight is zero. Give some rows a weight.")
         valid = _checked_eval_set(eval_set, eval_qid)
         folds = folds_for(self.quality, len(given.y), self.n_features_in_)
+        if valid is not None and not self.combine:
+            folds = (1, 1)  # the eval_set evaluates the model itself
         self.n_queries_in_ = Queries.from_ids(rows.qid, len(rows.y)).n_queries
         plan = CrossFitting.plan(rows, valid, measures, *folds, seed)
         self.held_out_rows_ = order if plan.folds and valid is None else None
@@ -250,7 +255,7 @@ class AutoRanker(BestRanker):
         self.estimators_ = [(result.name, result.estimator) for result in results]
         summable = [result for result in results if not needs_queries(result.estimator)]
         with active_engine(None):  # candidates were fitted by workers, the rest is done here
-            if self.combine and summable:
+            if self.combine and summable and plan.folds:
                 alone = [result.name for result in results if result not in summable]
                 self._drop(alone, "it scales features within a query, so it cannot be summed")
                 self._combine(summable, plan, seed)
@@ -450,7 +455,7 @@ class AutoRanker(BestRanker):
             self._drop([least], f"scoring took {self.score_ms_:.2f} ms with it")
             rest = 1.0 - self.weights_[least]
             weights = {k: w / rest for k, w in self.weights_.items() if k != least}
-        self._warn_if_slow()
+        self._time_scoring(plan.rows)
         tried = CandidateResults(results)
         self.best_name_ = tried.best.name
         whole = CandidateResult(ENSEMBLE, self.best_estimator_, held_out=learned.scores)
@@ -458,14 +463,18 @@ class AutoRanker(BestRanker):
         self.results_ = CandidateResults([*results, whole] if len(results) > 1 else results)
 
     def _keep_one(self, results: CandidateResults, plan: CrossFitting) -> None:
-        """Fit the candidate that is kept to all rows."""
+        """Fit the candidate that is kept to all rows; with an ``eval_set`` it is fitted already."""
         kept = results.best if self.prefer == "best" else results.simplest
         self.results_, self.best_name_, self.weights_ = results, kept.name, {kept.name: 1.0}
         model = clone(kept.estimator)
         if kept.n_iterations is not None:
             name = "n_estimators" if "n_estimators" in model.get_params() else "max_iter"
             model.set_params(early_stopping=None, **{name: max(kept.n_iterations, 1)})
-        self._fit_to_all(kept.name, model, plan)
+        if plan.folds:
+            self._fit_to_all(kept.name, model, plan)
+        else:
+            self.best_estimator_ = kept.models[0]
+            self._time_scoring(plan.rows)
 
     def _fit_first(self, candidates: Candidates, plan: CrossFitting) -> Self:
         """Fit the first candidate to all rows: there is nothing, or no time, to evaluate by."""
@@ -498,11 +507,12 @@ class AutoRanker(BestRanker):
             progress.text = f"training {name} on all {amount}"
             key = f"{name}, all queries"
             self.best_estimator_ = self._fitted(model, key, rows, plan.valid, progress)
-        self.score_ms_ = _milliseconds(self.best_estimator_, rows)
-        self._warn_if_slow()
+        self._time_scoring(rows)
         self._report(f"training {name} on all {amount}: {time.perf_counter() - start:.1f} s")
 
-    def _warn_if_slow(self) -> None:
+    def _time_scoring(self, rows: TrainingRows) -> None:
+        """Measure the time of a request, and warn if it is above ``max_score_ms``."""
+        self.score_ms_ = _milliseconds(self.best_estimator_, rows)
         if self.max_score_ms is not None and self.score_ms_ > self.max_score_ms:
             warnings.warn(
                 f"AutoRanker(max_score_ms={self.max_score_ms:g}): {', '.join(self.weights_)} takes "
