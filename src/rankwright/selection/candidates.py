@@ -111,11 +111,11 @@ def _boosted(measure: Measure, quality: int, n_rows: int, large: bool) -> Candid
     slow = {"learning_rate": 0.1 if large else 0.05}
     variants: dict[str, dict[str, Any]] = {"LambdaMART squared": {**squared, **slow}}
     if weighting is not None:
-        variants[f"LambdaMART {measure.name}"] = {"weighting": weighting, "colsample": 0.5}
+        variants[f"LambdaMART {measure.name}"] = {"weighting": weighting}
     if weighting is None or quality >= 4:
         variants["LambdaMART logistic"] = {"weighting": None, "colsample": 0.5}
     if quality >= 3 and not large:
-        variants["LambdaMART grade difference"] = {"weighting": "grade_difference"}
+        variants["LambdaMART grade difference"] = {"weighting": "grade_difference", **slow}
         few = {"weighting": weighting, "max_leaf_nodes": max(4, leaves // 2), "colsample": 0.5}
         variants["LambdaMART small trees"] = few
         variants["LambdaMART few features"] = {**squared, "colsample": 0.3}
