@@ -191,7 +191,7 @@ EDITS: dict[str, Edit] = {
     "too few feature names": at("feature_names")(["../../etc/passwd"]),
     "feature names are numbers": at("feature_names")([1, 2, 3, 4]),
     # the form of the file
-    "format 2": at("format")(2),
+    "format 3": at("format")(3),
     "format 0": at("format")(0),
     "format true": at("format")(True),
     "format text": at("format")("1"),

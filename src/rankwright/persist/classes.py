@@ -313,6 +313,18 @@ def serve(model: Any) -> tuple[list[Transform], Scorer, bool] | None:
     return [*applied, *ranker._transforms()], scorer, bool(ranker._abstains)
 
 
+def use_scorer(model: Any, saved: Any) -> None:
+    """Let a loaded model score with the scorer of its file, as ``load_scorer`` does."""
+    ranker, first = flat_steps(model)[-1], first_estimator(model)
+    if not isinstance(ranker, Ranker):
+        raise Refused("it holds a scorer without a model that has one")
+    widths = [saved.n_features, saved.scorer.n_features]
+    if widths != [first.n_features_in_, ranker.n_features_in_]:
+        raise Refused("its model and its scorer take different numbers of features")
+    if not hasattr(ranker, "partial_fit"):  # it learns in place, and scores with what it learned
+        ranker._take_scorer(saved.scorer)
+
+
 def _is_estimator(value: Any) -> bool:
     return find_ranker(type(value).__name__) is type(value) or _kind(value, OTHERS) is not None
 

@@ -238,58 +238,6 @@ def build_served(unpacker: Unpacker, served: Served) -> tuple[tuple[Transform, .
     return transforms, scorer  # type: ignore[return-value]
 
 
-# Fields, by the kind of scorer, whose last bit can change a grade or a leaf. They are copies of
-# what was learned, so that no rounding changes them.
-EXACT = {
-    "votes": {"coef", "thresholds", "classes"},
-    "ordinal": {"thresholds", "classes"},
-    "additive": {"threshold"},
-    "trees": {"threshold"},
-}
-
-
-def is_equal(values: Any, others: Any) -> bool:
-    """Whether two arrays are equal, or two missing ones."""
-    if values is None or others is None:
-        return values is others
-    return np.array_equal(values, others, equal_nan=True)
-
-
-def is_same_state(state: Any, other: Any) -> bool:
-    """Whether two states are equal, but for the rounding of numbers on another platform.
-
-    >>> is_same_state(linear.Linear(np.ones(2)), linear.Linear(np.array([1.0, 1.5])))
-    False
-    """
-    if isinstance(state, State):
-        theirs = other.values() if type(other) is type(state) else {}
-        exact = EXACT.get(state.kind, set())
-        return bool(theirs) and all(
-            (is_equal if name in exact else is_same_state)(value, theirs[name])
-            for name, value in state.values().items()
-        )
-    if isinstance(state, tuple):
-        return len(state) == len(other) and all(map(is_same_state, state, other))
-    if isinstance(state, float) or (isinstance(state, np.ndarray) and state.dtype.kind == "f"):
-        return _is_close(np.asarray(state), np.asarray(other))
-    if isinstance(state, np.ndarray):
-        return isinstance(other, np.ndarray) and np.array_equal(state, other)
-    return type(state) is type(other) and bool(state == other)
-
-
-def _is_close(values: Array, others: Array) -> bool:
-    if values.shape != others.shape or others.dtype.kind not in "fi":
-        return False
-    # Medians, and the smaller one: forged large numbers must not hide what differs.
-    scale = min(_median_size(values), _median_size(others))
-    return np.allclose(values, others, rtol=1e-12, atol=1e-12 * scale, equal_nan=True)
-
-
-def _median_size(values: Array) -> float:
-    sizes = np.abs(values[np.isfinite(values) & (values != 0)])
-    return float(np.median(sizes)) if len(sizes) else 0.0
-
-
 def fits(value: Any, hint: Any) -> bool:
     """Whether a value is of the annotated type of a field.
 

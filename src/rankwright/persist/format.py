@@ -11,6 +11,10 @@ written. Any safetensors program can list the arrays. rankwright reads and write
 rather than with the safetensors package, to be safe with files from strangers: keys that occur
 twice are refused, arrays are read and hashed in one pass straight into their memory, and native
 code never sees a byte that was not checked.
+
+The manifest holds what scores rows (``served``: a state of ``rankwright.scoring``) and the
+estimator around it (``model``: parameters and learned attributes). Both refer to arrays by name, so
+that an array they share is in the file once. A loaded estimator scores with ``served`` too.
 """
 
 from __future__ import annotations
@@ -35,7 +39,7 @@ from rankwright.exceptions import DataError, ModelFileError
 
 Array = NDArray[Any]
 
-FORMAT = 1
+FORMAT = 2
 MAX_BYTES = 2**31
 MAX_HEADER = 2**24
 MAX_VALUES = 2**20  # in one JSON text; bounds the memory it can take
@@ -256,10 +260,15 @@ def _read_manifest(metadata: Any) -> Manifest:
     version = content.get("format")
     if type(version) is not int or version < 1:
         raise Refused("its manifest names no format version")
+    if version < FORMAT:
+        raise Refused(
+            f"it has format {version}, which no release of rankwright has written",
+            "Train the model again and save it with this version.",
+        )
     if version > FORMAT:
         raise Refused(
             f"it has format {version}, written by rankwright {str(content.get('library'))[:40]}; "
-            f"this version reads formats up to {FORMAT}",
+            f"this version reads format {FORMAT}",
             "Upgrade rankwright (pip install -U rankwright).",
         )
     try:

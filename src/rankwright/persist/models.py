@@ -13,7 +13,7 @@ from rankwright.data.io.files import atomic_write
 from rankwright.exceptions import DataError, ModelFileError, ParameterError
 from rankwright.persist import classes
 from rankwright.persist import format as fmt
-from rankwright.persist.codec import Packer, Unpacker, build_state, is_same_state, pack_state
+from rankwright.persist.codec import Packer, Unpacker, build_state, pack_state
 from rankwright.persist.foreign import load_foreign
 from rankwright.persist.format import Manifest, NotModelFile, Refused, Served
 from rankwright.persist.scorer import scorer_of
@@ -136,39 +136,11 @@ def _unpack(manifest: Manifest, arrays: dict[str, fmt.Array], *, own: bool = Tru
         return scorer_of(manifest, arrays)
     nodes = {"model": classes.build_model, "part": classes.build_part, "state": build_state}
     model = classes.build_model(Unpacker(arrays, nodes, own=own), manifest.model)
-    first = classes.first_estimator(model)
-    if not _is_fitted(first):
+    if not _is_fitted(classes.first_estimator(model)):
         raise Refused(f"it holds a {manifest.model.kind[:40]} that was never fitted")
-    _check_served(model, first, manifest, arrays)
+    if manifest.served is not None:
+        classes.use_scorer(model, scorer_of(manifest, arrays))
     return model
-
-
-def check_model(manifest: Manifest, arrays: dict[str, fmt.Array]) -> None:
-    """Refuse a file whose model cannot be built, or gives other scores than its scorer."""
-    _unpack(manifest, arrays, own=False)
-
-
-def _check_served(model: Any, first: Any, manifest: Manifest, arrays: dict[str, fmt.Array]) -> None:
-    """Refuse a file whose scorer is not the one that its model gives: the two would disagree."""
-    served = classes.serve(model)
-    if (served is None) != (manifest.served is None):
-        raise Refused("it holds a scorer without a model that has one, or the reverse")
-    if served is None:
-        return
-    saved = scorer_of(manifest, arrays)
-    transforms, scorer, allow_nan = served
-    pairs = zip([*transforms, scorer], [*saved.transforms, saved.scorer], strict=False)
-    if (
-        len(transforms) != len(saved.transforms)
-        or allow_nan != saved.allow_nan
-        or not all(is_same_state(own, other) for own, other in pairs)
-    ):
-        raise Refused("its model and its scorer disagree")
-    names = getattr(first, "feature_names_in_", None)
-    if saved.n_features != getattr(first, "n_features_in_", saved.n_features) or (
-        (None if names is None else tuple(map(str, names))) != saved.feature_names
-    ):
-        raise Refused("its model and its scorer disagree on the features")
 
 
 def _is_fitted(model: Any) -> bool:

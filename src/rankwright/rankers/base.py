@@ -116,14 +116,22 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         """
         if hasattr(self, "partial_fit"):
             return self._scorer()
-        attributes = {name: value for name, value in vars(self).items() if name[0] != "_"}
         made: _Made | None = vars(self).get("_made")
-        if made is None or not _are_identical(made.attributes, attributes):
-            made = self._made = _Made(attributes, self._scorer())
-            for name in self._learned if self._scores_as == "trees" else ():
-                if isinstance(array := attributes.get(name), np.ndarray):
-                    array.flags.writeable = False
+        if made is None or not _are_identical(made.attributes, self._attributes()):
+            return self._take_scorer(self._scorer())
         return made.scorer
+
+    def _take_scorer(self, scorer: Scorer) -> Scorer:
+        """Score with this scorer of the learned attributes: a new one, or that of a file."""
+        self._made = _Made(self._attributes(), scorer)
+        for name in self._learned if self._scores_as == "trees" else ():
+            if isinstance(array := vars(self).get(name), np.ndarray):
+                array.flags.writeable = False
+        return scorer
+
+    def _attributes(self) -> dict[str, Any]:
+        """Parameters and learned attributes by name."""
+        return {name: value for name, value in vars(self).items() if name[0] != "_"}
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()

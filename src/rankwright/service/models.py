@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
-from importlib.util import find_spec
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal
@@ -357,10 +356,6 @@ def _served(path: str, name: str, source: Source, content: bytes) -> Served:
     with refusing(path):
         manifest, arrays = read_file(path, MAX_UPLOAD if source == "upload" else 2**31)
         if manifest.served is not None:
-            if source == "upload" and find_spec("sklearn") is not None:
-                from rankwright.persist.models import check_model
-
-                check_model(manifest, arrays)
             return served_scorer(scorer_of(manifest, arrays), version, name, source)
     model = rankwright.load(path)
     for task in ("recommend", "fuse"):
