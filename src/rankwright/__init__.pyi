@@ -64,6 +64,7 @@ from .metrics.comparison import compare as compare
 from .metrics.evaluation import evaluate as evaluate
 from .metrics.measure import Measure as Measure
 from .persist.models import load as load
+from .persist.models import model_digest as model_digest
 from .persist.models import save as save
 from .persist.scorer import load_scorer as load_scorer
 from .rankers.base import Ranker as Ranker

@@ -54,6 +54,7 @@ def info(
     file: str,
     /,
     *,
+    digest: bool = False,
     json: sh.Json = False,
     table: sh.GradedOptions = sh.GradedOptions(),  # noqa: B008
     reading: sh.RatingsOptions = sh.RatingsOptions(),  # noqa: B008
@@ -61,12 +62,18 @@ def info(
     """Describe a model or data file.
 
     rankwright info model.rw
+    rankwright info model.rw --digest
     rankwright info train.csv --json
     rankwright info ratings.csv --read-as ratings
 
     Args:
         file: A model, items, a TREC run, qrels, ratings, a log, or pairs of winner and loser.
+        digest: Print the SHA-256 of a model only; equal models have equal digests.
     """
+    if digest:
+        value = rw.model_digest(file)
+        sh.answer(json, value, {"file": file, "digest": value})
+        return
     ratings = reading.parameters()
     kind = "ratings" if ratings else table.kind(file)
     log = rw.service.read_impressions(file) if kind == "store" else None

@@ -1,7 +1,7 @@
 """Models as files: one safetensors file each, with nothing executable in it.
 
 ===============  ===================================================================================
-``models``       :func:`save`, :func:`load`, and :class:`Checkpoint` for interrupted training
+``models``       :func:`save`, :func:`load`, :func:`model_digest`, and :class:`Checkpoint`
 ``scorer``       :func:`load_scorer`: scoring only, with NumPy alone, for servers and small images
 ``classes``      the closed tables of classes that a file may hold, and how they are rebuilt
 ``codec``        numbers, text, arrays, scorers and transforms as JSON plus named arrays, and back

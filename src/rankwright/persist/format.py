@@ -26,7 +26,7 @@ import os
 import re
 import stat
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager
 from typing import Any, BinaryIO, Literal
 
@@ -175,6 +175,28 @@ def write_file(path: Any, manifest: Manifest, arrays: Mapping[str, Array]) -> No
         file.write(raw)
         for name in names:
             file.write(_bytes_of(arrays[name]))
+
+
+def digest(manifest: Manifest, omitted: Set[str]) -> str:
+    """The SHA-256 of a model, without its names of arrays, its version and some parameters."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, list):
+            return [plain(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        if isinstance(name := value.get("array"), str) and len(value) == 1:
+            entry = manifest.arrays[name]
+            return [entry.dtype, entry.shape, entry.sha256]
+        if value.keys() == {"kind", "params", "learned"}:
+            params = {k: v for k, v in value["params"].items() if k not in omitted}
+            value = {**value, "params": params}
+        return {key: plain(item) for key, item in value.items()}
+
+    content = msgspec.to_builtins(manifest)
+    parts = {name: plain(content[name]) for name in ("model", "served", "feature_names")}
+    text = json.dumps(parts, allow_nan=False, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 @contextmanager

@@ -18,6 +18,8 @@ from rankwright.persist.foreign import load_foreign
 from rankwright.persist.format import Manifest, NotModelFile, Refused, Served
 from rankwright.persist.scorer import scorer_of
 
+_IDLE = classes.FLEETING | {"n_jobs", "verbose"}  # parameters that change no model
+
 
 def save(model: Any, path: Any) -> None:
     """Save a fitted ranker, transformer, pipeline, recommender or learned fusion to a file.
@@ -108,6 +110,34 @@ def load(path: Any, *, max_bytes: int = fmt.MAX_BYTES, mmap: bool = False) -> An
         except NotModelFile as fault:
             return load_foreign(path, fault, max_bytes)
         return _unpack(*content)
+
+
+def model_digest(model: Any, *, max_bytes: int = fmt.MAX_BYTES) -> str:
+    """Compute the SHA-256 of a model: of its parameters and of all that it has learned.
+
+    Two models with an equal digest give equal scores, bit for bit, and go on learning alike. Left
+    out are the version that wrote the file and parameters that change no model: ``n_jobs``,
+    ``verbose``, ``callbacks`` and ``memory``.
+
+    Parameters
+    ----------
+    model : a fitted model that :func:`save` takes, or the path of a file that it wrote
+    max_bytes : refuse a larger file before reading it; default 2 GiB
+
+    Examples
+    --------
+    >>> import rankwright as rw
+    >>> X, y = [[0.0], [1.0]], [0, 1]
+    >>> models = [rw.LambdaMART(min_samples_leaf=1, n_jobs=n).fit(X, y) for n in (1, 2)]
+    >>> len({rw.model_digest(model) for model in models})
+    1
+    """
+    if isinstance(model, str | os.PathLike):
+        with fmt.refusing(model):
+            manifest = fmt.read_file(model, max_bytes)[0]
+    else:
+        manifest = _pack(model._saved_as() if hasattr(model, "_saved_as") else model)[0]
+    return fmt.digest(manifest, _IDLE)
 
 
 def _pack(model: Any) -> tuple[Manifest, dict[str, fmt.Array]]:
