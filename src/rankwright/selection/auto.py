@@ -248,7 +248,7 @@ class AutoRanker(BestRanker):
             candidates = self._candidates(plan, seed)
         limit = None if self.time_limit is None else FOR_CANDIDATES * self.time_limit
         clock = _Clock(started, limit, len(candidates))
-        results = self._try(candidates, plan, clock) if plan.parts else []
+        results = self._try(candidates, plan, clock) if plan.n_models else []
         if not results:
             with active_engine(None):
                 return self._fit_first(candidates, plan)
@@ -266,7 +266,7 @@ class AutoRanker(BestRanker):
 
     def _candidates(self, plan: CrossFitting, seed: int) -> Candidates:
         """The candidates that can learn from these rows, as they will be trained."""
-        rows, judged = plan.rows, plan.parts
+        rows, judged = plan.rows, plan.n_models > 0
         sparse, given = hasattr(rows.X, "tocsr"), self.estimators
         has_nan = any(_has_nan(some.X) for some in (rows, plan.valid) if some is not None)
         if isinstance(given, str):
@@ -364,23 +364,23 @@ class AutoRanker(BestRanker):
         self, name: str, candidate: Any, plan: CrossFitting, clock: _Clock, progress: Progress
     ) -> CandidateResult | str:
         """The models of all folds and their scores of unseen rows; why not, if that failed."""
-        start, parts = time.perf_counter(), plan.parts
+        start, n_models = time.perf_counter(), plan.n_models
+        stop = None if self.time_limit is None else clock.is_over
         try:
             models: list[Any] = []
-            for number, (train, valid) in enumerate(parts, start=1):
-                clock.check(start, number - 1, len(parts))
-                progress.text = f"training {name}: fold {number} of {len(parts)}{clock.left()}"
-                key = f"{name}, fold {number}"
-                stop = None if self.time_limit is None else clock.is_over
+            for number in range(n_models):
+                clock.check(start, number, n_models)
+                key = f"{name}, fold {number + 1}"
+                progress.text = f"training {key} of {n_models}{clock.left()}"
+                train, valid = plan.part(number)
                 models.append(self._fitted(clone(candidate), key, train, valid, progress, stop))
             rounds, curve = None, None
             if stops_early(models[0]) and models[0].validation_ is not None:
                 curves = [model.validation_ for model in models]
                 rounds, curve = best_round(curves, plan.measures[0].sign)
-                models = [
-                    self._shortened(model, rounds, f"{name}, fold {k}", train, progress)
-                    for k, (model, (train, _)) in enumerate(zip(models, parts, strict=True), 1)
-                ]
+                for number, model in enumerate(models):
+                    key = f"{name}, fold {number + 1}"
+                    models[number] = self._shortened(model, rounds, key, plan, number, progress)
             held_out, scales, predictions = plan.held_out_scores(models)
         except _OutOfTime:
             why = f"the time limit of {self.time_limit:g} s was reached"
@@ -426,7 +426,13 @@ class AutoRanker(BestRanker):
         return model
 
     def _shortened(
-        self, model: Any, rounds: int, key: str, rows: TrainingRows, progress: Progress
+        self,
+        model: Any,
+        rounds: int,
+        key: str,
+        plan: CrossFitting,
+        number: int,
+        progress: Progress,
     ) -> Any:
         """The model with this many rounds: the first ones of it, or trained again."""
         name = "n_estimators" if "n_estimators" in model.get_params() else "max_iter"
@@ -434,7 +440,7 @@ class AutoRanker(BestRanker):
         if hasattr(model, "truncate"):  # a fold that stopped early has fewer trees
             params[name] = min(params[name], max(len(model.alpha_), 1))
             return model.set_params(**params).truncate(params[name])
-        again = clone(model).set_params(**params)
+        again, rows = clone(model).set_params(**params), plan.part(number)[0]
         return self._fitted(again, f"{key}, {name}={params[name]}", rows, None, progress)
 
     def _combine(self, results: list[CandidateResult], plan: CrossFitting, seed: int) -> None:
@@ -480,7 +486,7 @@ class AutoRanker(BestRanker):
         """Fit the first candidate to all rows: there is nothing, or no time, to evaluate by."""
         (name, model), *rest = candidates
         why = "too few queries to hold some out"
-        if self.time_limit is not None and plan.parts:
+        if self.time_limit is not None and plan.n_models:
             why = f"the time limit of {self.time_limit:g} s was reached"
             warnings.warn(
                 f"AutoRanker(time_limit={self.time_limit:g}): too short to evaluate a single "

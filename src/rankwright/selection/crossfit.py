@@ -143,14 +143,17 @@ class CrossFitting:
         return cls(rows, folds, valid, judged, measures)
 
     @property
-    def parts(self) -> list[tuple[TrainingRows, TrainingRows]]:
-        """The rows that each model is fitted to, and those it stops by."""
+    def n_models(self) -> int:
+        """How many models of each candidate are fitted and evaluated."""
+        return len(self.folds) or int(self.valid is not None)
+
+    def part(self, number: int) -> tuple[TrainingRows, TrainingRows]:
+        """The rows that a model is fitted to, and those it stops by."""
         if not self.folds:
-            return [] if self.valid is None else [(self.rows, self.valid)]
-        return [
-            (self.rows.take(train), self.rows.take(test) if self.valid is None else self.valid)
-            for train, test in self.folds
-        ]
+            assert self.valid is not None
+            return self.rows, self.valid
+        train, test = self.folds[number]
+        return self.rows.take(train), self.rows.take(test) if self.valid is None else self.valid
 
     def held_out_scores(self, models: list[Any]) -> tuple[FloatArray, list[float], Any]:
         """Scores of the judged rows by models that have not seen them, and each model's scale.
