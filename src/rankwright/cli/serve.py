@@ -159,7 +159,7 @@ def compile(
     """Compile the kernels of every ranker, for example in a container image.
 
     Compiled code is kept in the folder NUMBA_CACHE_DIR, or next to the
-    package. Training then loads it instead of compiling for 5 to 25 s.
+    package. Training then loads it instead of compiling for 1 to 7 s.
 
     rankwright compile
     NUMBA_CACHE_DIR=/opt/kernels rankwright compile --family boosting

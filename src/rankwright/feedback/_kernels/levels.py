@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from rankwright.feedback._kernels.sorting import ascending_order
 from rankwright.runtime.kernels import njit
 
 
@@ -328,7 +329,7 @@ def sort_documents(scores, levels, query):
         for k in range(level_ptr[level], level_ptr[level + 1]):
             level_of[k - start] = level - first
             key[k - start] = -scores[levels.row[k]]
-    return start, level_of, key, np.argsort(key, kind="mergesort")
+    return start, level_of, key, ascending_order(key)
 
 
 @njit(cache=True, nogil=True)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rankwright.feedback._kernels.ndcg import ndcg_change
+from rankwright.feedback._kernels.sorting import ascending_order
 from rankwright.feedback.losses import LOGISTIC
 from rankwright.runtime.kernels import njit
 
@@ -58,7 +59,9 @@ def smooth_terms(difference, loss):
 @njit(cache=True, nogil=True, error_model="numpy")
 def exp_scores(scores, odds):
     """Write exp(score - middle) of each row; return whether that is far from overflow."""
-    low, high = np.min(scores), np.max(scores)
+    low, high = np.inf, -np.inf
+    for i in range(len(scores)):
+        low, high = min(low, scores[i]), max(high, scores[i])
     if high - low > WIDE:
         return False
     for i in range(len(scores)):
@@ -243,9 +246,11 @@ def ndcg_sums(queries, first, last, scores, gain, codes, slope):
         s, y, w = scores[part], queries.grade[part], queries.weight[part]
         g, pull = gain[part], slope[part]
         discount, m = np.zeros(len(s)), len(s)
-        position_discounts(np.argsort(-g, kind="mergesort"), w, discount)
-        ideal = np.sum(g * discount * w)
-        position_discounts(np.argsort(-s, kind="mergesort"), w, discount)
+        position_discounts(ascending_order(-g), w, discount)
+        ideal = 0.0
+        for i in range(m):
+            ideal += g[i] * discount[i] * w[i]
+        position_discounts(ascending_order(-s), w, discount)
         for i in range(m):
             for j in range(i):
                 if y[i] == y[j]:

@@ -27,7 +27,15 @@ import numpy as np
 from rankwright._typing import FloatArray, IntArray
 from rankwright.exceptions import ParameterError
 from rankwright.feedback.base import Grades
-from rankwright.feedback.losses import GRADE_DIFFERENCE, LOSSES, NDCG, PLAIN, WEIGHTINGS, loss_names
+from rankwright.feedback.losses import (
+    GRADE_DIFFERENCE,
+    LOGISTIC,
+    LOSSES,
+    NDCG,
+    PLAIN,
+    WEIGHTINGS,
+    loss_names,
+)
 from rankwright.feedback.pair_losses import MAX_GAIN_GRADE, QueryPairs, check_gains, copies_of
 from rankwright.feedback.pair_weights import PairDistribution
 from rankwright.rankers import schema
@@ -203,6 +211,10 @@ class PairGradients:
         queries, order, out = self._queries, self._order, self._out
 
         def block(bounds: tuple[int, int]) -> None:
+            if loss == LOGISTIC and weights == NDCG and not self._ranked.magnitude:
+                rows = scores, queries, self._ranked, order
+                if not _kernels.logistic_ndcg_gradients(*rows, *bounds, out):
+                    return
             _kernels.ranked_gradients(
                 scores, queries, self._ranked, order, self._codes, *bounds, out
             )

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rankwright.feedback._kernels.sorting import ascending_order
 from rankwright.runtime.kernels import njit
 
 
@@ -54,7 +55,9 @@ def sort_queries(queries, first, last):
     for q in range(first, last):
         start, stop = ptr[q], ptr[q + 1]
         if stop - start > 48:  # below that, insertion sort is faster
-            order[start:stop] = start + np.argsort(-scores[start:stop], kind="mergesort")
+            by_score = ascending_order(-scores[start:stop])
+            for t in range(stop - start):  # a loop: numba compiles 1 s of messages for a slice
+                order[start + t] = start + by_score[t]
         else:
             for t in range(start, stop):
                 value = scores[t]

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from rankwright.feedback._kernels.sorting import ascending_order
 from rankwright.runtime.kernels import njit
 
 MISSING = 255  # the code of a missing value
@@ -23,7 +24,9 @@ def find_bins(mass, max_bins, starts):
     if n <= max_bins:
         starts[1:] = True
         return
-    total = mass.sum()
+    total = 0.0
+    for i in range(n):
+        total += mass[i]
     fair = total / max_bins
     left, n_left = total, max_bins
     for i in range(n):
@@ -98,7 +101,7 @@ def sort_entries(feature, value, first, order, starts):
         free[feature[k]] += 1
     for f in range(len(first) - 1):
         own = order[first[f] : first[f + 1]]
-        by_value = own[np.argsort(-value[own], kind="mergesort")]
+        by_value = own[ascending_order(-value[own])]
         for k in range(len(own)):  # a loop: numba compiles 2 s of messages for own[:] = by_value
             own[k] = by_value[k]
             starts[first[f] + k] = k == 0 or value[own[k]] < value[own[k - 1]]

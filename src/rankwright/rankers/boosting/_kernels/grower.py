@@ -183,7 +183,7 @@ def scan_leaves(bins, shared, growth, is_leader):
                 yield_cpu()
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, inline="always")
 def copy_rows(shared, task):
     """Copy pairs of the first leaf side by side, and codes if the leaf is small."""
     job = shared.job
@@ -195,7 +195,7 @@ def copy_rows(shared, task):
         copy_codes(shared.by_row, rows, shared.copied[:, first:last])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, inline="always")
 def scan_block(bins, shared, growth, block, scratch):
     """One block of ``scan_leaves``."""
     job, leaves, best = shared.job, shared.leaves, shared.best
@@ -237,7 +237,7 @@ def scan_block(bins, shared, growth, block, scratch):
             best.leader[leaf] = best.gain[block, leaf]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, inline="always")
 def narrow_gain(at, total, growth):
     """The largest gain of a cut, in the bits of ``free_gains``; infinite if values are missing."""
     if at[len(at) - 1, 1] != 0:
@@ -257,7 +257,7 @@ def narrow_gain(at, total, growth):
     return largest
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, inline="always")
 def find_split(at, feature, bins, leaves, leaf, growth, best, scratch):
     """Keep the best split of a leaf on one feature, if it beats those of the block so far.
 
@@ -299,7 +299,7 @@ def find_split(at, feature, bins, leaves, leaf, growth, best, scratch):
         up[MISSING] = default
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, inline="always")
 def order_categories(at, n_categories, growth, order):
     """Put the codes of categories in order of gradient / Hessian; returns how many there are.
 
@@ -320,7 +320,7 @@ def order_categories(at, n_categories, growth, order):
     return n
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, inline="always")
 def add_up(at, order, n, default, bits, side):
     """Write the sums over the first codes: gradient, Hessian, rows; with missing values or not.
 
@@ -334,7 +334,7 @@ def add_up(at, order, n, default, bits, side):
         side[0, k], side[1, k], side[2, k] = first, second >> bits, second & mask
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, inline="always")
 def cut_gains(side, n, feature, bins, leaves, leaf, growth):
     """Write what each cut gains to side[3], 0 where rows are few; returns the largest gain."""
     bits = growth.bits
@@ -363,7 +363,7 @@ def free_gains(side, n, total, ridge, least, most):
     return best
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, inline="always")
 def bounded_gains(side, n, total, ridge, least, most, limits):
     """As ``free_gains`` where values have bounds; limits (bounds of the leaf, sign of the feature).
 
@@ -381,7 +381,7 @@ def bounded_gains(side, n, total, ridge, least, most, limits):
     return best
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, inline="always")
 def _worth(gradient, hessian, ridge, low, high):
     """Twice what a leaf gains at its best value between two bounds, and that value."""
     value = min(max(gradient / (hessian + ridge), low), high)

@@ -28,6 +28,7 @@ import numpy as np
 from rankwright.feedback._kernels import pair_losses as smooth
 from rankwright.feedback._kernels.ndcg import ndcg_change
 from rankwright.feedback._kernels.pair_losses import SUMS, smooth_terms
+from rankwright.feedback._kernels.sorting import ascending_order
 from rankwright.feedback.losses import (
     AP,
     ERR,
@@ -42,6 +43,7 @@ from rankwright.feedback.losses import (
 from rankwright.runtime.kernels import njit
 
 NEAR = 0.01  # a pair weighted by ranks also counts less the farther apart its scores are
+WIDEST = 1200.0  # a spread of scores whose exponentials overflow
 SHUFFLED = 16  # a query whose rows move more than this times its size is sorted from scratch
 
 
@@ -255,7 +257,7 @@ def sum_levels(scores, queries, ordered, loss, gaps, slope, curve):
     rows = Rows(np.empty(m), np.empty(m), np.empty(m), np.zeros(m, np.int64))
     for k in range(m):
         rows.grade[k] = queries.grade[ordered[k]]
-    by_grade = np.argsort(rows.grade, kind="mergesort")
+    by_grade = ascending_order(rows.grade)
     for k in range(m):
         row = ordered[by_grade[k]]
         rows.score[k], rows.grade[k] = scores[row], queries.grade[row]
@@ -269,10 +271,41 @@ def sum_levels(scores, queries, ordered, loss, gaps, slope, curve):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def logistic_ndcg_gradients(scores, queries, ranked, order, first, last, out):
+    """As ``ranked_gradients``, for the logistic loss times the change of NDCG, vectorized.
+
+    Returns how many queries are left to ``ranked_gradients`` because their scores spread too far.
+    It is a separate kernel so that the default of LambdaMART does not compile the other weights.
+    """
+    widest, n_left = 0, 0
+    for q in range(first, last):
+        widest = max(widest, queries.ptr[q + 1] - queries.ptr[q])
+    columns, slope, curve = np.empty((7, widest)), np.empty(widest), np.empty(widest)
+    for q in range(first, last):
+        start, stop = queries.ptr[q], queries.ptr[q + 1]
+        m, total = stop - start, 0.0
+        sort_query(scores, queries, start, stop, order)
+        if fill_positions(scores, queries, ranked, order, start, stop, columns) >= WIDEST:
+            n_left += 1
+            continue
+        slope[:m] = 0.0
+        curve[:m] = 0.0
+        for i in range(m):
+            if columns[5, i] == 0.0:
+                break  # below the cutoff, and so are all later positions
+            total += _logistic_ndcg_row(i, m, columns, slope, curve)
+        # A query with many pairs counts more than one with few, but not in proportion.
+        factor = log_share(2.0 * total) if total > 0 else 1.0
+        write_rows(scores, queries, order, q, slope, curve, factor, out)
+    return n_left
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def ranked_gradients(scores, queries, ranked, order, codes, first, last, out):
     """Gradients and Hessians of queries first .. last - 1, pair by pair.
 
-    Queries that are left to ``summed_gradients`` are put in order only.
+    Queries that are left to ``summed_gradients`` are put in order only, and those that
+    ``logistic_ndcg_gradients`` has done are left out.
 
     ranked  Ranked, of pair_losses: gains of rows, discounts of positions, the cutoff, and whether
             a pair is also weighted by its difference of grades
@@ -295,16 +328,13 @@ def ranked_gradients(scores, queries, ranked, order, codes, first, last, out):
         gaps = weights == GRADE_DIFFERENCE or ranked.magnitude
         if weights <= GRADE_DIFFERENCE and is_worth_it(m, spread, loss):
             continue
-        fast = loss == LOGISTIC and weights == NDCG and not ranked.magnitude and spread < 1200.0
-        if not fast:
-            prepare_positions(weights, gain, prefix, prefix2)
+        if loss == LOGISTIC and weights == NDCG and not ranked.magnitude and spread < WIDEST:
+            continue
+        prepare_positions(weights, gain, prefix, prefix2)
         total = 0.0
         for i in range(m):
             if columns[5, i] == 0.0:
                 break  # below the cutoff, and so are all later positions
-            if fast:
-                total += _logistic_ndcg_row(i, m, columns, slope, curve)
-                continue
             a = order[start + i]
             for j in range(i + 1, m):
                 b = order[start + j]
@@ -328,7 +358,6 @@ def ranked_gradients(scores, queries, ranked, order, codes, first, last, out):
                 slope[j] -= sign * w * t
                 curve[i] += w * c
                 curve[j] += w * c
-        # A query with many pairs counts more than one with few, but not in proportion.
         factor = log_share(2.0 * total) if total > 0 else 1.0
         write_rows(scores, queries, order, q, slope, curve, factor, out)
 
@@ -457,7 +486,7 @@ def _sum_below(tree, level, sums):
 def _squared_hinge(rows, gaps, out):
     """Pairs closer than 1: once for each row as the upper one, once as the lower one."""
     m, n_levels = len(rows.score), rows.level[-1] + 1
-    order = np.argsort(-rows.score, kind="mergesort")
+    order = ascending_order(-rows.score)
     out[:] = 0.0
     sums, amounts = np.zeros(4), np.zeros(4)
     for role in (1.0, -1.0):  # as the lower one: all signs of scores and grades turned

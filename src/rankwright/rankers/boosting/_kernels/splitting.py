@@ -68,7 +68,8 @@ def pick_cut(gains, abstains, allowed, margin):
     kind      0 the top cut, 1 the bottom cut, 2 every row that has the feature, 3 every row
               that lacks it
     """
-    best = (0.0, -1, 0, 0)
+    # Not literals, for which numba would compile better_of once more.
+    best = (0.0, np.int64(-1), np.int64(0), np.int64(0))
     for feature in range(len(abstains)):
         top, bottom = gains.top[:, feature], gains.bottom[:, feature]
         own = (top[0], top[1], bottom[0], bottom[1], gains.present[feature])
@@ -177,7 +178,7 @@ def scan_bins(parts, bins, whole, first, last, limits, sums, gains):
         for code in range(256):
             at[code] = unit * total[code]
         above, high, low = 0.0, -np.inf, np.inf
-        high_cut, low_cut = -2, -2
+        high_cut, low_cut = np.int64(-2), np.int64(-2)
         for cut in range(bins.n_cuts[feature] - 1, -1, -1):
             above += at[cut + 1]
             at[cut + 1] = above
@@ -214,7 +215,7 @@ def scan_entries(bins, potential, whole, tolerance, sums, gains):
     for feature in range(len(bins.abstains)):
         start, stop = bins.bin_ptr[feature], bins.bin_ptr[feature + 1]
         above, high, low = 0.0, -np.inf, np.inf
-        high_cut, low_cut = -2, -2
+        high_cut, low_cut = np.int64(-2), np.int64(-2)
         for cut in range(1, stop - start):
             above += sums[start + cut - 1]
             sums[start + cut - 1] = above

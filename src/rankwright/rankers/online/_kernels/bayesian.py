@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from rankwright.rankers.online._kernels.prank import inner_product, row_dot, row_norm
+from rankwright.rankers.online._kernels.prank import copy_values, inner_product, row_dot, row_norm
 from rankwright.runtime.kernels import njit
 
 
@@ -238,7 +238,8 @@ def compress(factors, variances, rank, ordered):
             after -= kept[i, f] * kept[i, f]
         variances[f] *= min(max(before, 1e-9) / max(after, 1e-9), 1.0)
     factors[:] = 0.0
-    factors[:rank] = kept
+    for i in range(rank):
+        copy_values(kept[i], factors[i])
 
 
 @njit(cache=True, nogil=True)
@@ -274,7 +275,7 @@ def low_rank_pass(examples, mean, covariance, n_features, scale, prior, predicte
                 roots[f] = math.sqrt(variances[f])
             scaled_row(X, data, indices, indptr, row, roots, along)
             along[at] = -roots[at]
-            gain[:] = along
+            copy_values(along, gain)
             for j in range(count[0]):
                 if ordered:
                     back = row_product(indices, indptr, row, at, factors[j], along)

@@ -23,6 +23,7 @@ import numpy as np
 from rankwright.rankers.online._kernels.ensembles import draw_count, member_key
 from rankwright.rankers.online._kernels.prank import (
     SUMS,
+    copy_values,
     inner_product,
     keep_model,
     move_thresholds,
@@ -125,7 +126,7 @@ def averaged_kernel_pass(expansion, start, size, grade, thresholds, time, predic
         if guess == grade[i]:
             continue
         mistakes += 1
-        before[:] = thresholds[0]
+        copy_values(thresholds[0], before)
         columns[size], dual[size, 0] = n_old + i, move_thresholds(thresholds[0], score, grade[i])
         dual[size, 1] = seen * dual[size, 0]
         for r in range(thresholds.shape[1]):

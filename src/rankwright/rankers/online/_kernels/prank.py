@@ -73,6 +73,13 @@ def row_add(X, data, indices, indptr, row, weights, factor):
 
 
 @njit(cache=True, nogil=True)
+def copy_values(source, target):
+    """target[:] = source, for which numba compiles 1 s of error messages."""
+    for i in range(target.shape[0]):
+        target[i] = source[i]
+
+
+@njit(cache=True, nogil=True)
 def thresholds_passed(thresholds, score):
     """The predicted grade: how many of the ascending thresholds lie at or below the score."""
     grade = 0
@@ -133,7 +140,7 @@ def prank_pass(
         if guess == grade[row]:
             continue
         mistakes += 1
-        before[:] = thresholds
+        copy_values(thresholds, before)
         step = move_thresholds(thresholds, score, grade[row])
         row_add(X, data, indices, indptr, row, weights, float(step))
         if averaging:
@@ -282,14 +289,14 @@ def keep_model(weights, thresholds, past, counts, extra):
         if votes[slot] > counts[1] + extra:
             return
         for s in range(slot, votes.shape[0] - 1):  # oldest first
-            past_weights[s, :] = past_weights[s + 1, :]
-            past_thresholds[s, :] = past_thresholds[s + 1, :]
+            copy_values(past_weights[s + 1], past_weights[s])
+            copy_values(past_thresholds[s + 1], past_thresholds[s])
             votes[s] = votes[s + 1]
         slot = votes.shape[0] - 1
     else:
         counts[0] += 1
-    past_weights[slot, :] = weights
-    past_thresholds[slot, :] = thresholds
+    copy_values(weights, past_weights[slot])
+    copy_values(thresholds, past_thresholds[slot])
     votes[slot] = counts[1] + extra
 
 
