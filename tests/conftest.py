@@ -35,7 +35,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         ranker = values.get("ranker", values.get("estimator"))
         if item.path.parent.name != "contract" or not hasattr(ranker, "_family"):
             rest.append(item)
-        elif ranker._family() in ("boosting", "gradient", "neighbors"):
+        elif ranker._family in ("boosting", "gradient", "neighbors"):
             first.append(item)
         else:
             second.append(item)

@@ -40,7 +40,7 @@ def test_nothing_is_said_when_code_is_on_the_disk(tmp_path: Path, monkeypatch: A
 
 def test_every_family_of_rankers_can_be_compiled() -> None:
     # RankEnsemble is of no family: it has the loops of its members.
-    families = {cls._family() for cls in rankers().values()} - {""}
+    families = {cls._family for cls in rankers().values()} - {""}
     assert families <= FAMILIES.keys()
     assert families | {"recommend"} == kernels.SECONDS.keys()
     with pytest.raises(ParameterError, match="family 'trees' is unknown: there are boosting"):

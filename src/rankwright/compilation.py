@@ -83,7 +83,7 @@ def _rankers(family: str) -> Iterator[Callable[[], Any]]:
     X, qid = rng.normal(size=(40, 4)), np.repeat(np.arange(5), 8)
     y = np.digitize(X[:, 0], [-0.5, 0.5]).astype(float)
     for cls in rankers().values():
-        if cls.__module__.split(".")[2] != family:
+        if cls._family != family:
             continue
         names = cls._get_param_names()
         few = {name: 3 for name in ("n_estimators", "max_iter") if name in names}

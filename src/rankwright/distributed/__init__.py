@@ -6,7 +6,7 @@
 ``fitting``      ``fit`` on an engine: checks, shards, and the function that learns from them
 ===============  ===================================================================================
 
-**How an estimator learns from shards.** ``fitting.FITS`` names, by class, a function
+**How an estimator learns from shards.** ``_shard_fit`` of its class names a function
 ``fit(estimator, engine, rows)``. It gets an estimator with checked parameters and with
 ``n_features_in_``, ``n_queries_in_`` and ``feature_names_in_`` set, and ``rows``, a
 :class:`~rankwright.distributed.shards.ShardedRows`. It sets the learned attributes that a local

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import _check_sample_weight
 
-from rankwright import exceptions, rankers
+from rankwright import exceptions
 from rankwright.distributed.base import Engine, ShardedValues
 from rankwright.distributed.inputs import is_remote, shard_input
 from rankwright.distributed.shards import (
@@ -23,29 +23,20 @@ from rankwright.distributed.shards import (
     split_rows,
 )
 from rankwright.feedback.base import Grades
+from rankwright.rankers.base import rankers
 
-# By class: the function fit(estimator, engine, rows) that sets what a local fit sets.
-FITS = {
-    "LambdaMART": "rankwright.distributed.lambdamart:fit",
-    "MPRank": "rankwright.distributed.linear:fit_mprank",
-    "OAPBPM": "rankwright.distributed.online:fit_members",
-    "OAPBagging": "rankwright.distributed.online:fit_members",
-    "OAPVoting": "rankwright.distributed.online:fit_members",
-    "RankBoost": "rankwright.distributed.rankboost:fit",
-    "RankSVM": "rankwright.distributed.linear:fit_ranksvm",
-    "Regression": "rankwright.distributed.linear:fit_regression",
-}
 FEW_ROWS = 1_000_000  # below about this many a cluster is slower than one machine
 
 
 def fit_function(estimator: Any) -> Callable[..., None]:
     """The function that fits an estimator from shards; an error names those that have one."""
     cls = type(estimator)
-    path = FITS.get(cls.__name__)
-    if path is None or cls is not getattr(rankers, cls.__name__):  # not another class of this name
+    path = str(vars(cls).get("_shard_fit", ""))  # of this class: another may learn otherwise
+    if not path:
+        known = [name for name, one in sorted(rankers().items()) if "_shard_fit" in vars(one)]
         raise exceptions.ParameterError(
             f"{cls.__name__} cannot train on shards: fit it outside of rankwright.engine(...), on "
-            f"one machine. Supported: {', '.join(sorted(FITS))}."
+            f"one machine. Supported: {', '.join(known)}."
         )
     module, _, name = path.partition(":")
     function: Callable[..., None] = getattr(import_module(module), name)

@@ -87,6 +87,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     _streams_as_fit: ClassVar[bool] = True  # whether it gives the model of fit at all
 
     _scores_as: ClassVar[str] = "unknown"  # the kind of its scorer, of those in deployment
+    _family: ClassVar[str] = ""  # whose kernels it compiles; "" for none
+    _shard_fit: ClassVar[str] = ""  # "module:function" that fits it from shards; not inherited
+    _usual_grid: ClassVar[Mapping[str, str]] = {}  # what tune tries where no grid is given
+    _wants_scaled_features: ClassVar[bool] = False  # whether AutoRanker puts a scaler before it
 
     kernel: Any = None  # a parameter of rankers with kernels
     normalize: str | None = None  # "query" where a ranker offers it as a parameter
@@ -465,13 +469,6 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     def _kinds(self) -> tuple[type[Feedback], ...]:
         """The types of feedback that it accepts with its parameters (``Mixture``: also sums)."""
         return (*self._takes, Mixture) if self._sums else self._takes
-
-    @classmethod
-    def _family(cls) -> str:
-        """The folder of the ranker that this one is, or was derived from; "" if none."""
-        modules = (base.__module__.split(".") for base in cls.__mro__)
-        families = [m[2] for m in modules if m[:2] == ["rankwright", "rankers"] and len(m) > 3]
-        return families[0] if families else ""
 
     def _check_parameters(self) -> None:
         if (engine := current_engine()) is not None:

@@ -25,6 +25,7 @@ from rankwright.data.items import Items, first_missing
 from rankwright.data.queries import Queries
 from rankwright.exceptions import DataError, Message, ParameterError, Setting
 from rankwright.metrics.measure import predict_with
+from rankwright.rankers.base import Ranker
 from rankwright.rankers.preprocessing import RankPipeline
 
 
@@ -91,7 +92,8 @@ def default_measure(y: FloatArray) -> str:
 
 def scaled(estimator: Any, X: Any) -> Any:
     """The estimator, behind a scaler if it needs features on one scale."""
-    wants = getattr(estimator, "_wants_scaled_features", False) and estimator.normalize is None
+    wants = isinstance(estimator, Ranker) and estimator._wants_scaled_features
+    wants = wants and estimator.normalize is None
     if not wants or get_tags(estimator).input_tags.pairwise:
         return estimator
     scaler = MaxAbsScaler() if hasattr(X, "tocsr") else StandardScaler()

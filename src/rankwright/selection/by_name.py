@@ -15,15 +15,6 @@ from rankwright.rankers.boosting.weak_learners.estimators import TreeRanking
 from rankwright.rankers.schema import check_parameters as check_constraints
 from rankwright.selection.space import Range
 
-# What tune tries where nothing else is asked for.
-USUAL_VALUES: dict[str, dict[str, str]] = {
-    "RankBoost": {"n_estimators": "30,100,300", "estimator": "threshold,tree:8"},
-    "RankSVM": {"C": "0.001,0.01,0.1,1.0,10.0"},
-    "Regression": {"alpha": "0.01,0.1,1.0,10.0,100.0"},
-    "MPRank": {"C": "0.01,0.1,1.0,10.0"},
-    "RankNet": {"learning_rate": "0.01,0.03,0.1"},
-}
-
 
 def make_ranker(
     name: str,
@@ -140,7 +131,7 @@ def parse_grid(ranker: Any, grid: Iterable[str]) -> dict[str, Any]:
     {'C': Range(low=0.01, high=100)}
     """
     name, known = type(ranker).__name__, list(ranker.get_params(deep=False))
-    texts = parse_settings(grid, "--grid") or USUAL_VALUES.get(name, {})
+    texts = parse_settings(grid, "--grid") or ranker._usual_grid
     if not texts:
         raise ParameterError(
             f"there is no default grid for {name}: give the values to try with --grid NAME=VALUE,"

@@ -334,6 +334,7 @@ def _nodes(trees: list[Tree]) -> dict[str, Any]:
 class ThresholdRanker(Ranker):
     """A sum of thresholds on single features, the learned attributes ``THRESHOLDS``."""
 
+    _family: ClassVar = "boosting"
     _scores_as: ClassVar = "trees"
     _multiplies: ClassVar = False
     _iterative: ClassVar = True

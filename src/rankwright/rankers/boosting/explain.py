@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -29,6 +29,8 @@ VALUES_PER_BLOCK = 1 << 22
 
 class Explained(Ranker):
     """A sum of trees or of functions of single features, with Shapley values and explanations."""
+
+    _family: ClassVar = "boosting"
 
     def shap_values(self, X: Any) -> FloatArray:
         """Compute Shapley values: how much each feature moves a score from the expected value.

@@ -163,6 +163,7 @@ class LambdaMART(BoostedRanker):
     40
     """
 
+    _shard_fit: ClassVar = "rankwright.distributed.lambdamart:fit"
     _constraints: ClassVar = {
         "n_estimators": schema.at_least(1),
         "learning_rate": schema.between(1e-6, 1.0),

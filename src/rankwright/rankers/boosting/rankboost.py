@@ -142,6 +142,8 @@ class RankBoost(BoostedRanker):
       +0.8959  x0 > 1
     """
 
+    _shard_fit: ClassVar = "rankwright.distributed.rankboost:fit"
+    _usual_grid: ClassVar = {"n_estimators": "30,100,300", "estimator": "threshold,tree:8"}
     _constraints: ClassVar = {
         "n_estimators": schema.at_least(1),
         "criterion": schema.one_of("r", "z", "newton"),

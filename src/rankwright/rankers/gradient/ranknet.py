@@ -163,6 +163,8 @@ class RankNet(Ranker):
     [1, 2]
     """
 
+    _usual_grid: ClassVar = {"learning_rate": "0.01,0.03,0.1"}
+    _family: ClassVar = "gradient"
     _scores_as: ClassVar = "network"
     _constraints: ClassVar = {
         "hidden_layer_sizes": schema.Constraint(

@@ -77,6 +77,9 @@ class RankSVM(Ranker):
     True
     """
 
+    _shard_fit: ClassVar = "rankwright.distributed.linear:fit_ranksvm"
+    _usual_grid: ClassVar = {"C": "0.001,0.01,0.1,1.0,10.0"}
+    _family: ClassVar = "gradient"
     _wants_scaled_features: ClassVar = True  # one C suits all weights only on one scale
     _scores_as: ClassVar = "linear"
     _constraints: ClassVar = {

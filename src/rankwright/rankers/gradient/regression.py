@@ -61,6 +61,9 @@ class Regression(Ranker):
     array([3, 2, 1, 2, 1])
     """
 
+    _shard_fit: ClassVar = "rankwright.distributed.linear:fit_regression"
+    _usual_grid: ClassVar = {"alpha": "0.01,0.1,1.0,10.0,100.0"}
+    _family: ClassVar = "gradient"
     _scores_as: ClassVar = "linear"
     _constraints: ClassVar = {
         "alpha": schema.number(0.0),

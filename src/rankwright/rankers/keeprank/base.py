@@ -179,6 +179,7 @@ LEARNED: dict[str, Learned] = {
 class RelaxationRanker(Ranker):
     """Base of KeepRank and OnlineKeepRank."""
 
+    _family: ClassVar = "keeprank"
     _scores_as: ClassVar = "linear"
     _takes: ClassVar = (Grades, Pairs)
     _grades_as_pairs: ClassVar = False

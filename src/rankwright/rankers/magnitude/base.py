@@ -210,6 +210,7 @@ class Problem:
 class MagnitudeRanker(Ranker):
     """A ranker whose score differences predict differences of grades."""
 
+    _family: ClassVar = "magnitude"
     _scores_as: ClassVar = "linear"
     _constraints: ClassVar = {
         **KERNEL_CONSTRAINTS,

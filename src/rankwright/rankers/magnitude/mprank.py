@@ -113,6 +113,8 @@ class MPRank(LeaveOut, MagnitudeRanker):
     True
     """
 
+    _shard_fit: ClassVar = "rankwright.distributed.linear:fit_mprank"
+    _usual_grid: ClassVar = {"C": "0.01,0.1,1.0,10.0"}
     _constraints: ClassVar = {
         **MagnitudeRanker._constraints,
         "loss": schema.one_of("squared", "absolute"),

@@ -74,6 +74,7 @@ class NearestNeighbor(Ranker):
     array([3., 4.])
     """
 
+    _family: ClassVar = "neighbors"
     _scores_as: ClassVar = "linear"
     _constraints: ClassVar = {
         "shrinkage": schema.number(0.0),

@@ -139,6 +139,7 @@ class VSIM(Ranker):
     array([2, 1, 4, 3])
     """
 
+    _family: ClassVar = "neighbors"
     _scores_as: ClassVar = "linear"
     _constraints: ClassVar = {
         **_CONSTRAINTS,

@@ -166,6 +166,7 @@ class OnlineRanker(Ranker):
     weights to ``fit_feedback``, which repeats each row in sequence.
     """
 
+    _family: ClassVar = "online"
     __metadata_request__partial_fit: ClassVar = {"qid": True}
 
     _scores_as: ClassVar = "linear"

@@ -70,6 +70,7 @@ class BayesPoint(Ranker):
     True
     """
 
+    _family: ClassVar = "online"
     _scores_as: ClassVar = "linear"
     _constraints: ClassVar = {
         "estimator": schema.optional(schema.instance_of("an online ranker", ThresholdRanker)),

@@ -355,6 +355,7 @@ class OAPBPM(Ensemble):
     (True, True)
     """
 
+    _shard_fit: ClassVar = "rankwright.distributed.online:fit_members"
     _voting: ClassVar = False
 
     def _combined(self, coef: FloatArray, members_coef: FloatArray) -> Scorer:
@@ -403,6 +404,8 @@ class OAPBagging(_VotingEnsemble):
     True
     """
 
+    _shard_fit: ClassVar = "rankwright.distributed.online:fit_members"
+
     def _member_votes(self) -> FloatArray:
         return np.ones(self.n_estimators)
 
@@ -435,6 +438,7 @@ class OAPVoting(_VotingEnsemble):
     True
     """
 
+    _shard_fit: ClassVar = "rankwright.distributed.online:fit_members"
     _constraints: ClassVar = {
         **Ensemble._constraints,
         "count": schema.one_of("survived", "correct"),
