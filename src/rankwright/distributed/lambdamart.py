@@ -25,7 +25,6 @@ from rankwright.rankers.boosting.binning import QuantileBins
 from rankwright.rankers.boosting.grower import (
     NO_GRADIENT,
     Grower,
-    Node,
     Split,
     Tree,
     TreeOptions,
@@ -37,6 +36,7 @@ from rankwright.rankers.boosting.pair_losses import PairGradients, PairWeights
 from rankwright.rankers.boosting.training import Start
 from rankwright.rankers.early_stopping import EarlyStopping, Validation
 from rankwright.runtime import Team
+from rankwright.scoring.trees import Node
 
 
 class Plan(NamedTuple):

@@ -207,7 +207,7 @@ def load_foreign(path: Any, fault: NotModelFile, max_bytes: int) -> ForeignScore
 def read_lightgbm(raw: bytes) -> ForeignScorer:
     """A model in LightGBM's text format."""
     model = trees.lightgbm_model(raw)
-    scorer = model.trees.scorer(model.n_features)
+    scorer = model.scorer()
     return ForeignScorer("LightGBM", scorer, (), model.names, True)
 
 
@@ -223,16 +223,14 @@ def read_xgboost(raw: bytes) -> ForeignScorer:
         *weights, bias = model.weights
         scorer = Linear(np.array(weights, dtype=np.float64), bias + model.base)
         return ForeignScorer("XGBoost", scorer, (), model.names)
-    forest = model.trees
-    forest.add_constant(model.base)
-    scorer = forest.scorer(model.n_features)
+    scorer = model.scorer()
     return ForeignScorer("XGBoost", scorer, (Rounded(model.n_features),), model.names, True)
 
 
 def read_catboost(raw: bytes) -> ForeignScorer:
     """A CatBoost model of numeric features, as CatBoost's JSON has it."""
     model = trees.catboost_model(trees.parse_json(raw))
-    scorer = model.trees.scorer(model.n_features)
+    scorer = model.scorer()
     return ForeignScorer("CatBoost", scorer, (Rounded(model.n_features),), model.names, True)
 
 
@@ -240,9 +238,9 @@ def read_ranklib(raw: bytes, n_features: int | None = None) -> ForeignScorer:
     """A model in one of RankLib's text formats; features count from 1, a missing one is 0."""
     name, body = trees.ranklib_parts(raw)
     if name in ("LambdaMART", "MART", "Random Forests"):
-        forest = trees.ranklib_ensemble(body)
-        width = n_features or forest.width
-        scorer: Scorer = forest.scorer(width)
+        model = trees.ranklib_ensemble(body, n_features)
+        width = model.n_features
+        scorer: Scorer = model.scorer()
     else:
         fields = trees.ranklib_fields(body, 3 if name == "RankBoost" else 2)
         width = n_features or max(int(field[0]) for field in fields)

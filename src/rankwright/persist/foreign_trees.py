@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
 from itertools import pairwise
 from math import log
 from typing import Any, NamedTuple
@@ -12,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rankwright.persist.format import Refused
-from rankwright.scoring.trees import Trees
+from rankwright.scoring.trees import Node, Trees
 
 MAX_NODES, MAX_FEATURES = 2**26, 2**24
 _CATEGORICAL, _DEFAULT_LEFT = 1, 2
@@ -21,117 +20,61 @@ _RANKLIB_TAG = re.compile(r"<(/?)(ensemble|tree|split|feature|threshold|output)\
 _DEFAULT_NAME = re.compile(r"Column_\d+")
 
 
-@dataclass
-class TreeArrays:
-    """Trees in the making: nodes in flat lists, as :class:`Trees` takes them."""
-
-    root: list[int] = field(default_factory=list)
-    weight: list[float] = field(default_factory=list)
-    feature: list[int] = field(default_factory=list)
-    threshold: list[float] = field(default_factory=list)
-    default: list[int] = field(default_factory=list)
-    low: list[int] = field(default_factory=list)
-    high: list[int] = field(default_factory=list)
-    value: list[float] = field(default_factory=list)
-    chosen: list[tuple[float, ...]] = field(default_factory=list)
-
-    def leaf(self, value: float) -> int:
-        return self._add(-1, 0.0, 0, float(value), ())
-
-    def split(
-        self, feature: int, threshold: float, default: bool, chosen: tuple[float, ...] = ()
-    ) -> int:
-        """A split whose children are set later, and come after it."""
-        if feature < 0:
-            raise Refused(f"a split tests feature {feature}")
-        return self._add(feature, float(threshold), int(default), 0.0, chosen)
-
-    def _add(
-        self, feature: int, threshold: float, default: int, value: float, chosen: tuple[float, ...]
-    ) -> int:
-        if len(self.feature) >= MAX_NODES:
-            raise Refused(f"it has more than {MAX_NODES:,} nodes")
-        parts = (self.feature, self.threshold, self.default, self.value, self.low, self.high)
-        for part, entry in zip(parts, (feature, threshold, default, value, 0, 0), strict=True):
-            part.append(entry)  # type: ignore[attr-defined]
-        self.chosen.append(chosen)
-        return len(self.feature) - 1
-
-    def add_constant(self, value: float) -> None:
-        if value:
-            self.root.append(self.leaf(value))
-            self.weight.append(1.0)
-
-    @property
-    def width(self) -> int:
-        return max(self.feature, default=-1) + 1 or 1
-
-    def scorer(self, n_features: int) -> Trees:
-        if self.width > n_features and max(self.feature, default=-1) >= 0:
-            raise Refused(f"a split tests feature {self.width - 1}; it has {n_features} features")
-        whole, real = np.int64, np.float64
-        more: dict[str, Any] = {}
-        if any(self.chosen):
-            sizes = np.cumsum([0, *map(len, self.chosen)])
-            more = {
-                "cat_ptr": sizes.astype(whole),
-                "categories": np.array([v for chosen in self.chosen for v in chosen], real),
-            }
-        return Trees(
-            n_features,
-            np.array(self.root, whole),
-            np.array(self.weight, real),
-            np.array(self.feature, whole),
-            np.array(self.threshold, real),
-            np.array(self.default, whole),
-            np.array(self.low, whole),
-            np.array(self.high, whole),
-            np.array(self.value, real),
-            **more,
-        )
-
-
 class Foreign(NamedTuple):
-    """What a file of another library holds."""
+    """What a file of another library holds: trees with a factor each, or weights."""
 
     n_features: int
     names: tuple[str, ...] | None
-    trees: TreeArrays
+    trees: list[list[Node]]
+    factors: list[float]
     base: float = 0.0
     weights: list[float] | None = None
 
+    def scorer(self) -> Trees:
+        """The sum of the trees and the base score."""
+        trees, factors = self.trees, self.factors
+        if self.base:
+            trees, factors = [*trees, [Node(value=self.base)]], [*factors, 1.0]
+        if (n_nodes := sum(map(len, trees))) > MAX_NODES:
+            raise Refused(f"it has {n_nodes:,} nodes, the limit is {MAX_NODES:,}")
+        last = width(trees) - 1
+        if last >= self.n_features:
+            raise Refused(f"a split tests feature {last}; it has {self.n_features} features")
+        return Trees.from_nodes(self.n_features, [*map(_in_order, trees)], factors)
 
-class Node(NamedTuple):
-    """A node of a foreign tree: ``low`` and ``high`` are numbers of nodes; a leaf has none."""
 
-    value: float
-    feature: int = -1
-    threshold: float = 0.0
-    default: bool = False
-    low: int = -1
-    high: int = -1
-    chosen: tuple[float, ...] = ()
+def width(trees: list[list[Node]]) -> int:
+    """How many columns the splits need, at least 1."""
+    return max((node.feature for tree in trees for node in tree), default=0) + 1 or 1
 
 
-def _add_tree(arrays: TreeArrays, nodes: list[Node], weight: float = 1.0) -> None:
-    """Add a tree whose node 0 is the root; refuses cycles, shared nodes and wrong numbers."""
-    waiting, seen = [(0, -1, False)], set()
+def _leaf(value: Any) -> Node:
+    return Node(value=float(value))
+
+
+def _in_order(nodes: list[Node]) -> list[Node]:
+    """A tree whose node 0 is the root, with children after their parent.
+
+    Refuses cycles, shared nodes and wrong numbers.
+    """
+    ordered: list[Node] = []
+    waiting: list[tuple[int, Node | None, bool]] = [(0, None, False)]
+    seen: set[int] = set()
     while waiting:
         number, parent, is_high = waiting.pop()
         if not 0 <= number < len(nodes) or number in seen:
             raise Refused(f"node {number} is missing, or is the child of two nodes")
         seen.add(number)
         node = nodes[number]
-        if node.feature < 0:
-            node_number = arrays.leaf(node.value)
+        if parent is not None:
+            setattr(parent, "high" if is_high else "low", len(ordered))
+        ordered.append(node)
+        if node.feature >= 0:
+            node.value = 0.0
+            waiting += [(node.low, node, False), (node.high, node, True)]
         else:
-            node_number = arrays.split(node.feature, node.threshold, node.default, node.chosen)
-            waiting += [(node.low, node_number, False), (node.high, node_number, True)]
-        if parent < 0:
-            arrays.root.append(node_number)
-            arrays.weight.append(weight)
-        else:
-            (arrays.high if is_high else arrays.low)[parent] = node_number
+            node.low = node.high = 0
+    return ordered
 
 
 def parse_json(raw: bytes) -> Any:
@@ -161,13 +104,13 @@ def lightgbm_model(raw: bytes) -> Foreign:
     if len(sizes) != len(blocks):
         raise Refused(f"it names {len(sizes)} trees and holds {len(blocks)}")
     n_features = _whole(header["max_feature_idx"], "max_feature_idx") + 1
-    arrays = TreeArrays()
     weight = 1.0 / max(len(blocks), 1) if "average_output" in header else 1.0
-    for block in blocks:
-        _add_tree(arrays, _lightgbm_tree(_lines(block)), weight)
+    trees = [_lightgbm_tree(_lines(block)) for block in blocks]
     names = header.get("feature_names", "").split(" ")
     named = None if len(names) != n_features or all(map(_DEFAULT_NAME.fullmatch, names)) else names
-    return Foreign(n_features, None if named is None else tuple(named), arrays)
+    return Foreign(
+        n_features, None if named is None else tuple(named), trees, [weight] * len(trees)
+    )
 
 
 def _lines(block: str) -> dict[str, str]:
@@ -199,7 +142,7 @@ def _lightgbm_tree(lines: dict[str, str]) -> list[Node]:
     for feature, threshold, kind, left, right in zip(*columns, strict=True):
         ends = place(left), place(right)
         nodes.append(_lightgbm_split(int(feature), float(threshold), int(kind), ends, sets))
-    return nodes + [Node(value) for value in values]
+    return [*nodes, *map(_leaf, values)]
 
 
 def _lightgbm_split(
@@ -211,12 +154,12 @@ def _lightgbm_split(
     if kind & _CATEGORICAL:
         chosen = sets[_whole(threshold, "set of categories")]
         default = missing != _NAN and 0.0 in chosen
-        return Node(0.0, feature, 0.0, default, ends[1], ends[0], chosen)
+        return Node(feature, 0.0, default, ends[1], ends[0], categories=chosen)
     zero_is_high = threshold < 0.0
     if missing == _ZERO and zero_is_high == left_first:
         raise Refused("it was trained with zero_as_missing", "Train without that option.")
     default = not left_first if missing == _NAN else zero_is_high
-    return Node(0.0, feature, threshold, default, *ends)
+    return Node(feature, threshold, default, *ends)
 
 
 def _category_sets(lines: dict[str, str]) -> list[tuple[float, ...]]:
@@ -248,18 +191,17 @@ def xgboost_model(content: Any) -> Foreign:
     base = float(str(param.get("base_score", "0")).strip("[]"))
     if learner["objective"]["name"] in ("binary:logistic", "reg:logistic", "binary:logitraw"):
         base = log(base / (1.0 - base))  # it is kept as a probability
-    arrays = TreeArrays()
     if booster["name"] == "gblinear":
         weights = list(map(float, booster["model"]["weights"]))
         if len(weights) != n_features + 1:
             raise Refused(f"it has {len(weights)} weights for {n_features} features")
-        return Foreign(n_features, names, arrays, base, weights)
+        return Foreign(n_features, names, [], [], base, weights)
     drops = booster.get("weight_drop")
     trees = (booster["gbtree"] if booster["name"] == "dart" else booster)["model"]["trees"]
-    weights = [1.0] * len(trees) if drops is None else list(map(float, drops))
-    for tree, weight in zip(trees, weights, strict=True):
-        _add_tree(arrays, _xgboost_tree(tree), weight)
-    return Foreign(n_features, names, arrays, base)
+    factors = [1.0] * len(trees) if drops is None else list(map(float, drops))
+    if len(factors) != len(trees):
+        raise Refused(f"it has {len(factors)} weights for {len(trees)} trees")
+    return Foreign(n_features, names, [*map(_xgboost_tree, trees)], factors, base)
 
 
 def _xgboost_tree(tree: Any) -> list[Node]:
@@ -272,17 +214,17 @@ def _xgboost_tree(tree: Any) -> list[Node]:
     for i, (*row, kind) in enumerate(zip(*columns, kinds, strict=True)):
         left, right, feature, condition, default_left = row
         if left == -1:
-            nodes.append(Node(float(np.float32(condition))))
+            nodes.append(_leaf(np.float32(condition)))
             continue
         ends = int(left), int(right)
         if kind:
-            nodes.append(Node(0.0, int(feature), 0.0, not default_left, *ends, chosen=sets[i]))
+            nodes.append(Node(int(feature), 0.0, not default_left, *ends, categories=sets[i]))
             continue
         with np.errstate(over="ignore"):
             below = float(np.nextafter(np.float32(condition), np.float32(-np.inf)))
         if int(feature) < 0:
             raise Refused(f"a split tests feature {int(feature)}")
-        nodes.append(Node(0.0, int(feature), below, not default_left, *ends))
+        nodes.append(Node(int(feature), below, not default_left, *ends))
     return nodes
 
 
@@ -307,16 +249,14 @@ def catboost_model(content: Any) -> Foreign:
     offsets = bias if isinstance(bias, list) else [bias]
     if len(offsets) > 1:
         raise Refused("it has several outputs", "A ranker has one score per row.")
-    arrays = TreeArrays()
-    for tree in content.get("oblivious_trees", ()):
-        _add_tree(arrays, _symmetric_tree(tree, flat, as_true), float(scale))
-    for tree in content.get("trees", ()):
-        _add_tree(arrays, _free_tree(tree, flat, as_true), float(scale))
-    arrays.add_constant(float(offsets[0]) if offsets else 0.0)
+    trees = [_symmetric_tree(tree, flat, as_true) for tree in content.get("oblivious_trees", ())]
+    trees += [_free_tree(tree, flat, as_true) for tree in content.get("trees", ())]
+    base = float(offsets[0]) if offsets else 0.0
     n_features = _whole(max(flat.values(), default=0) + 1, "number of features")
     ids = [str(f.get("feature_id") or "") for f in floats]
     numbered = all(name in ("", str(i)) for i, name in enumerate(ids))
-    return Foreign(n_features, None if numbered or len(ids) != n_features else tuple(ids), arrays)
+    names = None if numbered or len(ids) != n_features else tuple(ids)
+    return Foreign(n_features, names, trees, [float(scale)] * len(trees), base)
 
 
 def _numeric(split: Any, flat: dict[int, int], as_true: set[int]) -> tuple[int, float, bool]:
@@ -338,8 +278,8 @@ def _symmetric_tree(tree: Any, flat: dict[int, int], as_true: set[int]) -> list[
         feature, border, default = splits[depth - 1 - level]
         for i in range(1 << level):
             first = (2 << level) - 1 + 2 * i
-            nodes.append(Node(0.0, feature, border, default, first, first + 1))
-    return nodes + [Node(value) for value in values]
+            nodes.append(Node(feature, border, default, first, first + 1))
+    return [*nodes, *map(_leaf, values)]
 
 
 def _free_tree(tree: Any, flat: dict[int, int], as_true: set[int]) -> list[Node]:
@@ -349,19 +289,14 @@ def _free_tree(tree: Any, flat: dict[int, int], as_true: set[int]) -> list[Node]
         part, parent, is_high = waiting.pop()
         number = len(nodes)
         if parent >= 0:
-            _join(nodes, parent, number, is_high)
+            setattr(nodes[parent], "high" if is_high else "low", number)
         if "split" not in part:
-            nodes.append(Node(float(part["value"])))
+            nodes.append(_leaf(part["value"]))
             continue
         feature, border, default = _numeric(part["split"], flat, as_true)
-        nodes.append(Node(0.0, feature, border, default))
+        nodes.append(Node(feature, border, default, -1, -1))
         waiting += [(part["left"], number, False), (part["right"], number, True)]
     return nodes
-
-
-def _join(nodes: list[Node], parent: int, child: int, is_high: bool) -> None:
-    node = nodes[parent]
-    nodes[parent] = node._replace(high=child) if is_high else node._replace(low=child)
 
 
 def ranklib_parts(raw: bytes) -> tuple[str, str]:
@@ -388,18 +323,19 @@ def ranklib_fields(body: str, size: int) -> list[tuple[float, ...]]:
     return fields
 
 
-def ranklib_ensemble(body: str) -> TreeArrays:
+def ranklib_ensemble(body: str, n_features: int | None) -> Foreign:
     """The trees of RankLib's ensembles; a forest is the mean of its ensembles."""
-    arrays, n_ensembles = TreeArrays(), max(body.count("<ensemble"), 1)
+    n_ensembles = max(body.count("<ensemble"), 1)
     if body.count("<ensemble") != body.count("</ensemble>"):
         raise Refused("it is cut off: an <ensemble> has no end")
+    trees, factors = [], []
     for block in re.findall(r"<tree\b([^<>]*)>(.*?)</tree>", body, re.DOTALL):
         weight = re.search(r'weight\s*=\s*"([^"]*)"', block[0])
-        share = float(weight[1]) if weight else 1.0
-        _add_tree(arrays, _ranklib_tree(block[1]), share / n_ensembles)
-    if body.count("<tree") != len(arrays.root) or not arrays.root:
+        factors.append((float(weight[1]) if weight else 1.0) / n_ensembles)
+        trees.append(_ranklib_tree(block[1]))
+    if body.count("<tree") != len(trees) or not trees:
         raise Refused("it is cut off: a <tree> has no end")
-    return arrays
+    return Foreign(n_features or width(trees), None, trees, factors)
 
 
 def _ranklib_tree(text: str) -> list[Node]:
@@ -411,18 +347,17 @@ def _ranklib_tree(text: str) -> list[Node]:
             open_nodes.pop()
         elif tag == "split":
             node_number = len(nodes)
-            nodes.append(Node(float("nan")))
+            nodes.append(Node(low=-1, high=-1, value=float("nan")))
             if open_nodes:
-                _join(nodes, open_nodes[-1], node_number, "left" not in attributes)
+                side = "low" if "left" in attributes else "high"
+                setattr(nodes[open_nodes[-1]], side, node_number)
             open_nodes.append(node_number)
         elif not closing:
-            number, node_number = float(content), open_nodes[-1]
+            number, node = float(content), nodes[open_nodes[-1]]
             if tag == "feature":
-                nodes[node_number] = nodes[node_number]._replace(feature=int(number) - 1)
+                node.feature = int(number) - 1
             elif tag == "threshold":  # RankLib keeps it as float32
-                nodes[node_number] = nodes[node_number]._replace(
-                    threshold=float(np.float32(number))
-                )
+                node.threshold = float(np.float32(number))
             else:
-                nodes[node_number] = nodes[node_number]._replace(value=number)
+                node.value = number
     return nodes

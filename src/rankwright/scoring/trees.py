@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -77,6 +78,26 @@ class Masks(NamedTuple):
     block: IntArray
     step: Any
     leaf: FloatArray
+
+
+@dataclass(eq=False, slots=True)
+class Node:
+    """A node of a tree in the making: an inner node, or a leaf (feature -1).
+
+    ``low`` and ``high`` are numbers of nodes of the same tree. ``gain`` is what the split added,
+    ``cover`` how many training rows came through, ``up`` which codes of bins go to ``high``.
+    """
+
+    feature: int = -1
+    threshold: float = 0.0
+    default: int = 0
+    low: int = 0
+    high: int = 0
+    value: float = 0.0
+    gain: float = 0.0
+    cover: int = 0
+    categories: Sequence[float] | FloatArray = ()
+    up: Any = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,6 +174,27 @@ class Trees(Scorer):
         within = repeats[~np.isin(repeats, self.cat_ptr)]  # not where the next node begins
         self._check(
             not len(within), f"categories: {len(within)} values are not above the one before"
+        )
+
+    @classmethod
+    def from_nodes(cls, n_inputs: int, trees: Sequence[Sequence[Node]], weight: Any) -> Self:
+        """The flat arrays of trees whose children come after their parent, the root first."""
+        nodes = [node for tree in trees for node in tree]
+        start = np.cumsum([0, *map(len, trees)])
+        first = np.repeat(start[:-1], np.diff(start))  # of the tree of each node
+        sizes = [len(node.categories) for node in nodes]
+        return cls(
+            n_inputs=n_inputs,
+            root=start[:-1],
+            weight=np.array(weight, np.float64),
+            feature=np.array([node.feature for node in nodes], np.int64),
+            threshold=np.array([node.threshold for node in nodes], np.float64),
+            default=np.array([node.default for node in nodes], np.int64),
+            low=np.array([node.low for node in nodes], np.int64) + first,
+            high=np.array([node.high for node in nodes], np.int64) + first,
+            value=np.array([node.value for node in nodes], np.float64),
+            cat_ptr=np.cumsum([0, *sizes]) if any(sizes) else None,
+            categories=np.concatenate([n.categories for n in nodes]) if any(sizes) else None,
         )
 
     def split_values(self, feature: int) -> FloatArray:

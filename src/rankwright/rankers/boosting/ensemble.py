@@ -156,7 +156,7 @@ class Ensemble:
             estimators = tuple(weak.estimator for weak in rounds)
             return cls(n_inputs, absent_abstains, alpha, estimators=estimators)
         if trees:
-            return cls(n_inputs, absent_abstains, alpha, **_nodes(rounds))
+            return cls(n_inputs, absent_abstains, alpha, **_nodes(n_inputs, rounds, alpha))
         return cls(
             n_inputs,
             absent_abstains,
@@ -307,27 +307,16 @@ def _sums(index: Any, values: FloatArray, n: int) -> FloatArray:
     return np.bincount(index, values, n).astype(np.float64)
 
 
-def _nodes(trees: list[Tree]) -> dict[str, Any]:
+def _nodes(n_inputs: int, trees: list[Tree], alpha: FloatArray) -> dict[str, Any]:
     """The nodes of all trees in one list."""
-    starts = pointers([len(tree.nodes) for tree in trees])
-    root = np.repeat(starts[:-1], np.diff(starts))  # of each node
+    flat = Trees.from_nodes(n_inputs, [tree.nodes for tree in trees], alpha)
     nodes = [node for tree in trees for node in tree.nodes]
-    categories = [node.categories for node in nodes]
-    has_categories = any(len(values) for values in categories)
+    names = ("feature", "threshold", "default", "low", "high", "value", "cat_ptr", "categories")
     return {
-        "root": starts[:-1],
-        "node_feature": np.array([node.feature for node in nodes], np.int64),
-        "node_threshold": np.array([node.threshold for node in nodes], np.float64),
-        "node_default": np.array([node.default for node in nodes], np.int64),
-        "node_low": np.array([node.low for node in nodes], np.int64) + root,
-        "node_high": np.array([node.high for node in nodes], np.int64) + root,
-        "node_value": np.array([node.value for node in nodes], np.float64),
+        "root": flat.root,
+        **{f"node_{name}": getattr(flat, name) for name in names},
         "node_gain": np.array([node.gain for node in nodes], np.float64),
         "node_cover": np.array([node.cover for node in nodes], np.int64),
-        "node_cat_ptr": pointers([len(values) for values in categories])
-        if has_categories
-        else None,
-        "node_categories": np.concatenate(categories) if has_categories else None,
     }
 
 

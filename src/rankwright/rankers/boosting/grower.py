@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -14,31 +14,12 @@ from rankwright._typing import BoolArray, FloatArray, IntArray
 from rankwright.feedback.pair_weights import pointers
 from rankwright.rankers.boosting.binning import BinnedRows
 from rankwright.runtime import Team, require_memory
+from rankwright.scoring.trees import Node
 
 SERIAL = 50_000  # codes up to which one thread grows a tree: sharing it would not pay
 MANY_FEATURES, FEW_BINS = 4096, 64  # histograms with few bins are narrow if features are many
 NO_GRADIENT = 1e-280  # below it, gradients have no integer units: nothing is left to learn
 SPARSE = 8  # the codes of a leaf are copied side by side if it has up to n_rows / SPARSE rows
-
-
-@dataclass(eq=False)
-class Node:
-    """An inner node of a tree, or a leaf (feature -1).
-
-    ``gain`` is what its split added, ``cover`` how many training rows came through, ``up`` which
-    codes of bins go to ``high``.
-    """
-
-    feature: int = -1
-    threshold: float = 0.0
-    default: int = 0
-    low: int = 0
-    high: int = 0
-    value: float = 0.0
-    gain: float = 0.0
-    cover: int = 0
-    categories: FloatArray = field(default_factory=lambda: np.zeros(0))
-    up: Any = None
 
 
 @dataclass
