@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from rankwright import PRank, VotedPRank, parallel
+from rankwright import PRank, VotedPRank
 from rankwright.exceptions import MemoryLimitError
+from rankwright.runtime import memory
 
 
 def stream(n: int = 300, seed: int = 0) -> Any:
@@ -92,7 +93,7 @@ def test_predicting_while_learning_equals_predicting_before_each_row() -> None:
 def test_past_models_that_do_not_fit_in_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     X = sparse.csr_array(np.eye(1000, 50_000, 100) + np.eye(1000, 50_000, 900))
     y = np.arange(1000) % 3
-    monkeypatch.setattr(parallel, "available_memory", lambda: 2.0**28)
+    monkeypatch.setattr(memory, "available_memory", lambda: 2.0**28)
     with pytest.raises(MemoryLimitError, match=r"1,000 past models with 50,000 .* max_rules"):
         VotedPRank().fit(X, y)
     assert len(VotedPRank(max_rules=5).fit(X, y).rules_coef_) == 5
