@@ -30,9 +30,9 @@ Matrix = Any  # (n_items, n_features) float64 array, or a SciPy CSR matrix of th
 # Units of work are (row, tree) or (row, feature) pairs; NumPy does about 20 million in a second.
 PAIRS_PER_BLOCK = 1 << 16  # temporary arrays of NumPy that stay in the cache
 PAIRS_PER_THREAD = 1 << 20  # less is not worth a second thread
-# A call of so many pairs starts the kernels. NumPy takes 0.1 s for 2 million. Loading the kernels
-# takes 0.01 s after a fit, 0.3 s in a process that has only imported numba (0.3 s more to import
-# it), and 3 s once, to compile them. Compiled, 2 million pairs take 0.003 s.
+# After so many pairs in a process the kernels are started. NumPy takes 0.1 s for 2 million. Loading
+# the kernels takes 0.01 s after a fit, 0.3 s in a process that has only imported numba (0.3 s more
+# to import it), and 3 s once, to compile them. Compiled, 2 million pairs take 0.003 s.
 PAIRS_TO_LOAD, PAIRS_TO_IMPORT = 2_000_000, 10_000_000
 ROWS_PER_BLOCK, VALUES_PER_BLOCK = 65536, 1 << 20
 
@@ -232,18 +232,25 @@ def can_compile() -> bool:
     return not switched_off and find_spec("numba") is not None
 
 
-def kernels(n_pairs: int) -> Any:
-    """The module of compiled kernels, or None where NumPy takes less time than starting them.
+class _Work:
+    """What this process has scored so far, since it is the process that starts numba.
 
-    The size of the call decides, not what was scored before: loaded kernels score every call, and a
-    call loads them if NumPy would take longer than that. Many short calls are worth a
-    :func:`warming_up`.
+    Without it, a server of small requests would stay with NumPy (3 ms for 100 rows of the default
+    ensemble of AutoRanker) where kernels take a tenth of that, or every short script would wait for
+    numba.
     """
+
+    n_pairs = 0
+
+
+def kernels(n_pairs: int) -> Any:
+    """The module of compiled kernels, or None as long as NumPy costs less than starting them."""
     if _warming:
         return compile_kernels() if get_ident() in _warming else None
     if "rankwright.scoring._kernels" not in sys.modules:
+        _Work.n_pairs += n_pairs
         limit = PAIRS_TO_LOAD if "numba" in sys.modules else PAIRS_TO_IMPORT
-        if n_pairs < limit or not can_compile():
+        if _Work.n_pairs < limit or not can_compile():
             return None
     return compile_kernels()
 
