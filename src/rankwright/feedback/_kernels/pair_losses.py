@@ -88,20 +88,23 @@ def _add_logistic(i, stop, rows, odds, base, out):
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=SUMS, forceinline=True)
 def _add_fidelity(i, stop, rows, odds, base, out):
-    """As ``_add_logistic``."""
+    """As ``_add_logistic``; returns the loss, which takes the same square root."""
     own, share, weight, grade = odds[i], rows.upper[i], rows.lower, rows.grade
-    slope, curve, slope_sum, curve_sum = out[0], out[1], 0.0, 0.0
+    slope, curve, slope_sum, curve_sum, total = out[0], out[1], 0.0, 0.0, 0.0
     for j in range(stop):
         inverse = 1.0 / (own + odds[j])
         right = own * inverse
-        t = weight[j] * (base - grade[j]) * (0.5 * math.sqrt(right) * (odds[j] * inverse))
+        root, loss = math.sqrt(right), weight[j] * (base - grade[j]) * (odds[j] * inverse)
+        t = 0.5 * root * loss
         c = t * (0.25 + 0.75 * right * right)
+        total += loss / (1.0 + root)
         slope[j] -= share * t
         curve[j] += share * c
         slope_sum += t
         curve_sum += c
     slope[i] += share * slope_sum
     curve[i] += share * curve_sum
+    return share * total
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=SUMS, forceinline=True)
@@ -133,17 +136,6 @@ def _logistic_value(i, stop, rows, odds, base):
     return rows.upper[i] * total
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=SUMS, forceinline=True)
-def _fidelity_value(i, stop, rows, odds, base):
-    own, weight, grade = odds[i], rows.lower, rows.grade
-    total = 0.0
-    for j in range(stop):
-        inverse = 1.0 / (own + odds[j])
-        value = odds[j] * inverse / (1.0 + math.sqrt(own * inverse))
-        total += weight[j] * (base - grade[j]) * value
-    return rows.upper[i] * total
-
-
 @njit(cache=True, nogil=True, error_model="numpy")
 def _add_wide(i, stop, rows, loss, base, out):
     """As ``_add_logistic``, for scores whose exponentials overflow; returns the loss."""
@@ -161,7 +153,7 @@ def _add_wide(i, stop, rows, loss, base, out):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def smooth_sums(rows, loss, with_value, out):
-    """Write the sums over the pairs of a query; return their loss, or 0 unless ``with_value``.
+    """Write the sums over the pairs of a query; return their loss (if ``with_value``).
 
     rows  Rows; a pair weighs ``upper_u lower_l gap`` (see ``Rows``)
     out   (2, m) float64: minus the slope by the score of each row; the curvature, added to both
@@ -182,8 +174,7 @@ def smooth_sums(rows, loss, with_value, out):
             _add_logistic(i, stop, rows, odds, base, out)
             total += _logistic_value(i, stop, rows, odds, base) if with_value else 0.0
         else:
-            _add_fidelity(i, stop, rows, odds, base, out)
-            total += _fidelity_value(i, stop, rows, odds, base) if with_value else 0.0
+            total += _add_fidelity(i, stop, rows, odds, base, out)
     return total
 
 
@@ -201,11 +192,11 @@ def sum_queries(queries, first, last, scores, lower, codes, out):
         level = queries.grade[part]
         grade = level if gaps else none[part]
         rows = Rows(scores[part], level, grade, queries.weight[part], lower[part], gaps)
-        total += queries.query_weight[q] * smooth_sums(rows, loss, with_value, out[:, part])
-        for term in range(len(out)):  # loops: numba compiles 3 s of messages for out[:, part] *= w
-            own = out[term, part]
-            for k in range(len(own)):
-                own[k] *= queries.query_weight[q]
+        own = np.empty((2, len(level)))  # not out[:, part]: loops over its rows are not vectorized
+        total += queries.query_weight[q] * smooth_sums(rows, loss, with_value, own)
+        for term in range(2):  # loops: numba compiles 3 s of messages for slices
+            for k in range(len(level)):
+                out[term, queries.ptr[q] + k] = queries.query_weight[q] * own[term, k]
     return total
 
 
