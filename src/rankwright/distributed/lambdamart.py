@@ -152,11 +152,10 @@ def _boost(
     monotone = estimator._monotone(categorical)
     held = rows.shards, used
     bins = sums_of.learn_bins(engine, held, total.n_rows, estimator.max_bins, categorical)
-    n_known = len(known.alpha) if known else 0
-    scorer = known.scorer(n_known) if known else None
+    n_known = len(known.root) if known else 0
     draws_queries = estimator.subsample < 1.0
     plan = engine.broadcast(
-        Plan(bins, estimator.loss, estimator.weighting, total.span, scorer, draws_queries)
+        Plan(bins, estimator.loss, estimator.weighting, total.span, known, draws_queries)
     )
     blocks = engine.map_blocks(make_block, held, plan)
     scores = engine.map(first_scores, blocks)

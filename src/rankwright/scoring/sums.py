@@ -199,35 +199,8 @@ def _additive(group: list[tuple[float, Additive]]) -> Additive:
 
 def _trees(group: list[tuple[float, Trees]]) -> Trees:
     """All trees in one list, the factors in their weights."""
-    every = [trees for _, trees in group]
-    starts = np.cumsum([0, *(trees.feature.size for trees in every)])[:-1]
-
-    def joined(name: str, shift: bool = False) -> Any:
-        arrays = [getattr(trees, name) for trees in every]
-        return np.concatenate(
-            [array + start for array, start in zip(arrays, starts, strict=True)]
-            if shift
-            else arrays
-        )
-
-    pointers = categories = None
-    if any(trees.cat_ptr is not None for trees in every):
-        sizes = [
-            np.zeros(trees.feature.size, np.int64) if ptr is None else np.diff(ptr)
-            for trees in every
-            for ptr in [trees.cat_ptr]
-        ]
-        pointers = np.concatenate([[0], np.cumsum(np.concatenate(sizes))]).astype(np.int64)
-        known = [trees.categories for trees in every if trees.categories is not None]
-        categories = np.concatenate(known)
-    return replace(
-        every[0],
-        weight=np.concatenate([factor * trees.weight for factor, trees in group]),
-        cat_ptr=pointers,
-        categories=categories,
-        **{name: joined(name, shift=True) for name in ("root", "low", "high")},
-        **{name: joined(name) for name in ("feature", "threshold", "default", "value")},
-    )
+    first, *others = (replace(trees, weight=factor * trees.weight) for factor, trees in group)
+    return first.joined(*others)
 
 
 def _expansions(group: list[tuple[float, KernelExpansion]]) -> KernelExpansion:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -18,6 +18,7 @@ MOST_LEAVES = 64  # of a tree whose leaves are bits
 MOST_CODES, MOST_COLUMNS = 255, 2**15  # numbers of 8 and, for two of each, of 16 bits
 TREES = 4  # whose leaves are found at once
 ONE = np.uint64(1)
+_NODE = ("feature", "threshold", "default", "low", "high", "value", "gain", "cover")  # (n_nodes,)
 
 
 class Nodes(NamedTuple):
@@ -112,6 +113,9 @@ class Trees(Scorer):
     feature is one of ``categories[cat_ptr[n] : cat_ptr[n + 1]]``, which ascend, and to ``low[n]``
     with any other value; the threshold is 0. Without categories both arrays may be None.
 
+    ``gain`` and ``cover``, what the split of a node added and how many training rows came through,
+    do not change scores; importances and Shapley values need them.
+
     >>> stump = Trees(
     ...     n_inputs=1, root=np.array([0]), weight=np.array([2.0]), feature=np.array([0, -1, -1]),
     ...     threshold=np.array([1.0, 0.0, 0.0]), default=np.array([0, 0, 0]),
@@ -133,6 +137,8 @@ class Trees(Scorer):
     absent_abstains: bool = False
     cat_ptr: IntArray | None = None
     categories: FloatArray | None = None
+    gain: FloatArray | None = None
+    cover: IntArray | None = None
     _width: ClassVar[str] = "n_inputs"
 
     def __post_init__(self) -> None:
@@ -154,6 +160,10 @@ class Trees(Scorer):
         entries = np.concatenate([self.root, self.low[inner], self.high[inner]])
         parents = np.bincount(entries, minlength=1)
         self._check(parents.max() <= 1, f"node {parents.argmax()} has {parents.max()} parents")
+        for name in ("gain", "cover"):
+            if getattr(self, name) is not None:
+                self._check_arrays(**{name: (n,)})
+                self._check_range(name, 0, np.inf)
         self._check_categories()
 
     def _check_categories(self) -> None:
@@ -177,7 +187,13 @@ class Trees(Scorer):
         )
 
     @classmethod
-    def from_nodes(cls, n_inputs: int, trees: Sequence[Sequence[Node]], weight: Any) -> Self:
+    def from_nodes(
+        cls,
+        n_inputs: int,
+        trees: Sequence[Sequence[Node]],
+        weight: Any,
+        absent_abstains: bool = False,
+    ) -> Self:
         """The flat arrays of trees whose children come after their parent, the root first."""
         nodes = [node for tree in trees for node in tree]
         start = np.cumsum([0, *map(len, trees)])
@@ -195,7 +211,52 @@ class Trees(Scorer):
             value=np.array([node.value for node in nodes], np.float64),
             cat_ptr=np.cumsum([0, *sizes]) if any(sizes) else None,
             categories=np.concatenate([n.categories for n in nodes]) if any(sizes) else None,
+            gain=np.array([node.gain for node in nodes], np.float64),
+            cover=np.array([node.cover for node in nodes], np.int64),
+            absent_abstains=absent_abstains,
         )
+
+    def part(self, first: int, stop: int) -> Trees:
+        """The sum of trees first .. stop, of the same nodes."""
+        if (first, stop) == (0, self.root.size):
+            return self
+        return replace(self, root=self.root[first:stop], weight=self.weight[first:stop])
+
+    def first(self, n_trees: int) -> Trees:
+        """The first trees and their nodes only, of trees that follow one another."""
+        end = int(self.root[n_trees]) if n_trees < self.root.size else self.feature.size
+        arrays: dict[str, Any] = {
+            name: getattr(self, name)[:n_trees] for name in ("root", "weight")
+        }
+        for name in _NODE:
+            array = getattr(self, name)
+            arrays[name] = None if array is None else array[:end]
+        if self.cat_ptr is not None and self.categories is not None:
+            ends = self.cat_ptr[: end + 1]
+            arrays |= {"cat_ptr": ends, "categories": self.categories[: ends[-1]]}
+            if ends[-1] == 0:  # as from_nodes has it without categories
+                arrays |= {"cat_ptr": None, "categories": None}
+        return replace(self, **arrays)
+
+    def joined(self, *others: Trees) -> Trees:
+        """These trees, and then the others; what is not known of some is known of none."""
+        every = (self, *others)
+        starts = np.cumsum([0, *(trees.feature.size for trees in every)])[:-1].tolist()
+        arrays: dict[str, Any] = {}
+        for name in ("root", "weight", *_NODE):
+            parts = [getattr(trees, name) for trees in every]
+            if name in ("root", "low", "high"):
+                parts = [part + start for part, start in zip(parts, starts, strict=True)]
+            unknown = any(part is None for part in parts)
+            arrays[name] = None if unknown else np.concatenate(parts)
+        if any(trees.cat_ptr is not None for trees in every):
+            none = [np.zeros(trees.feature.size, np.int64) for trees in every]
+            ends = [trees.cat_ptr for trees in every]
+            sizes = [n if e is None else np.diff(e) for e, n in zip(ends, none, strict=True)]
+            arrays["cat_ptr"] = np.cumsum(np.concatenate([[0], *sizes]))
+            known = [trees.categories for trees in every if trees.categories is not None]
+            arrays["categories"] = np.concatenate(known)
+        return replace(self, **arrays)
 
     def split_values(self, feature: int) -> FloatArray:
         at = self.feature == feature

@@ -6,14 +6,13 @@ Also the base class of AdaBoostRanker and FRank, which are sums of thresholds.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from rankwright._typing import FloatArray
 from rankwright.data.vocabulary import Hashes, hash_rows
-from rankwright.feedback.pair_weights import pointers
 from rankwright.rankers.base import Ranker
 from rankwright.rankers.boosting.grower import Tree
 from rankwright.rankers.boosting.weak_learners.estimators import EstimatorRanking, EstimatorSum
@@ -110,6 +109,35 @@ LEARNED = {
 }
 
 
+# The fields of Trees that are learned attributes named node_..._
+NODE = (
+    "feature", "threshold", "default", "low", "high", "value", "gain", "cover", "cat_ptr",
+    "categories",
+)  # fmt: skip
+
+
+def trees_of(model: Any) -> Trees:
+    """The trees of a fitted model, which hold its learned arrays."""
+    nodes: dict[str, Any] = {name: getattr(model, f"node_{name}_", None) for name in NODE}
+    return Trees(
+        n_inputs=model.n_features_in_,
+        root=model.root_,
+        weight=model.alpha_,
+        absent_abstains=_abstains(model),
+        **nodes,
+    )
+
+
+def tree_attributes(trees: Trees | None) -> dict[str, Any]:
+    """The learned attributes that are the nodes of trees; None without any."""
+    nodes = {f"node_{name}_": getattr(trees, name, None) for name in NODE}
+    return {"root_": getattr(trees, "root", None), **nodes}
+
+
+def _abstains(model: Any) -> bool:
+    return bool(getattr(model, "absent", "zero") == "abstain")
+
+
 @dataclass(frozen=True)
 class Ensemble:
     """Weak rankings in the order of their rounds: thresholds, values (with ``scale``) or trees.
@@ -125,27 +153,16 @@ class Ensemble:
     threshold: Any = None
     default: Any = None
     scale: Any = None
-    root: Any = None
-    node_feature: Any = None
-    node_threshold: Any = None
-    node_default: Any = None
-    node_low: Any = None
-    node_high: Any = None
-    node_value: Any = None
-    node_gain: Any = None
-    node_cover: Any = None
-    node_cat_ptr: Any = None
-    node_categories: Any = None
+    trees: Trees | None = None
     estimators: Any = None  # custom ones, see weak_learners.estimators
 
     @classmethod
     def of(cls, model: Any) -> Self:
         """The ensemble of a fitted model."""
-        names = [name.removesuffix("_") for name in LEARNED if name != "z_"]
-        names.append("estimators")
+        names = ("alpha", "feature", "threshold", "default", "scale", "estimators")
         arrays: dict[str, Any] = {name: getattr(model, f"{name}_", None) for name in names}
-        abstain = getattr(model, "absent", "zero") == "abstain"
-        return cls(model.n_features_in_, abstain, **arrays)
+        trees = None if getattr(model, "root_", None) is None else trees_of(model)
+        return cls(model.n_features_in_, _abstains(model), trees=trees, **arrays)
 
     @classmethod
     def from_rounds(
@@ -156,7 +173,9 @@ class Ensemble:
             estimators = tuple(weak.estimator for weak in rounds)
             return cls(n_inputs, absent_abstains, alpha, estimators=estimators)
         if trees:
-            return cls(n_inputs, absent_abstains, alpha, **_nodes(n_inputs, rounds, alpha))
+            nodes = [tree.nodes for tree in rounds]
+            flat = Trees.from_nodes(n_inputs, nodes, alpha, absent_abstains)
+            return cls(n_inputs, absent_abstains, alpha, trees=flat)
         return cls(
             n_inputs,
             absent_abstains,
@@ -167,27 +186,19 @@ class Ensemble:
             np.array([weak.scale for weak in rounds], np.float64) if values else None,
         )
 
+    def learned(self) -> dict[str, Any]:
+        """The learned attributes that hold the rounds; those of other kinds are None."""
+        names = ("alpha", "feature", "threshold", "default", "scale")
+        return {f"{name}_": getattr(self, name) for name in names} | tree_attributes(self.trees)
+
     def scorer(self, stop: int, first: int = 0) -> Scorer:
         """The sum of rounds first .. stop."""
         part = slice(first, stop)
         alpha = self.alpha[part]
         if self.estimators is not None:
             return EstimatorSum(self.n_inputs, self.estimators[part], alpha)
-        if self.root is not None:
-            return Trees(
-                n_inputs=self.n_inputs,
-                root=self.root[part],
-                weight=alpha,
-                feature=self.node_feature,
-                threshold=self.node_threshold,
-                default=self.node_default,
-                low=self.node_low,
-                high=self.node_high,
-                value=self.node_value,
-                absent_abstains=self.absent_abstains,
-                cat_ptr=self.node_cat_ptr,
-                categories=self.node_categories,
-            )
+        if self.trees is not None:
+            return self.trees.part(first, stop)
         feature, threshold, default = self.feature[part], self.threshold[part], self.default[part]
         if self.scale is None:
             return Additive.from_rounds(
@@ -198,53 +209,12 @@ class Ensemble:
         slope, offset, missing = (_sums(inverse, step, len(used)) for step in steps)
         return Slopes(self.n_inputs, used, slope, offset, missing, self.absent_abstains)
 
-    def joined(self, other: Ensemble) -> Ensemble:
-        """These trees, and then those of another ensemble."""
-        n = len(self.node_feature)
-        arrays: dict[str, Any] = {
-            name: np.concatenate([getattr(self, name), getattr(other, name) + shift])
-            for name, shift in {
-                "alpha": 0.0, "root": n, "node_feature": 0, "node_threshold": 0.0,
-                "node_default": 0, "node_low": n, "node_high": n, "node_value": 0.0,
-                "node_gain": 0.0, "node_cover": 0,
-            }.items()
-        }  # fmt: skip
-        if self.node_cat_ptr is not None or other.node_cat_ptr is not None:
-            sizes = [np.diff(ensemble._category_ends()) for ensemble in (self, other)]
-            arrays["node_cat_ptr"] = pointers(np.concatenate(sizes))
-            known = [e.node_categories for e in (self, other) if e.node_categories is not None]
-            arrays["node_categories"] = np.concatenate(known)
-        return replace(self, **arrays)
-
-    def first(self, n_trees: int) -> Ensemble:
-        """The first trees only."""
-        end = int(self.root[n_trees]) if n_trees < len(self.root) else len(self.node_feature)
-        arrays: dict[str, Any] = {"alpha": self.alpha[:n_trees], "root": self.root[:n_trees]}
-        for name in ("feature", "threshold", "default", "low", "high", "value", "gain", "cover"):
-            arrays[f"node_{name}"] = getattr(self, f"node_{name}")[:end]
-        if self.node_cat_ptr is not None:
-            ends = self.node_cat_ptr[: end + 1]
-            arrays |= {"node_cat_ptr": ends, "node_categories": self.node_categories[: ends[-1]]}
-            if ends[-1] == 0:  # as from_rounds has it without categories
-                arrays |= {"node_cat_ptr": None, "node_categories": None}
-        return replace(self, **arrays)
-
-    def _category_ends(self) -> Any:
-        none = np.zeros(len(self.node_feature) + 1, np.int64)
-        return none if self.node_cat_ptr is None else self.node_cat_ptr
-
     def staged(self, X: Any) -> Iterator[FloatArray]:
         """The scores of rows after each round."""
         scores = np.zeros(X.shape[0])
         for number in range(len(self.alpha)):
             scores = scores + self.scorer(number + 1, first=number).decision_function(X)
             yield scores
-
-    def gain_shares(self, n_features: int) -> FloatArray:
-        """The share of each feature in the gain of all splits."""
-        inner = self.node_feature >= 0
-        gain = _sums(self.node_feature[inner], self.node_gain[inner], n_features)
-        return gain / gain.sum() if gain.sum() > 0 else gain
 
     def importances(self, z: FloatArray, n_features: int) -> FloatArray:
         """The share of each feature in the fall of the log bound.
@@ -256,14 +226,15 @@ class Ensemble:
             none = np.zeros(n_features)
             own = [getattr(one, "feature_importances_", none) for one in self.estimators]
             share = fall @ np.array(own) if own else none
-        elif self.root is None:
+        elif self.trees is None:
             share = _sums(self.feature, fall, n_features)
         else:
-            tree = np.searchsorted(self.root, np.arange(len(self.node_gain)), side="right") - 1
-            whole = _sums(tree, self.node_gain, len(fall))
+            feature, gain = self.trees.feature, np.asarray(self.trees.gain)
+            tree = np.searchsorted(self.trees.root, np.arange(gain.size), side="right") - 1
+            whole = _sums(tree, gain, len(fall))
             per_gain = np.where(whole > 0, fall / np.where(whole > 0, whole, 1.0), 0.0)
-            part, inner = self.node_gain * per_gain[tree], self.node_feature >= 0
-            share = _sums(self.node_feature[inner], part[inner], n_features)
+            part, inner = gain * per_gain[tree], feature >= 0
+            share = _sums(feature[inner], part[inner], n_features)
         total = share.sum()
         return np.asarray(share / total if total > 0 else np.zeros(n_features))
 
@@ -283,7 +254,7 @@ class Ensemble:
 
     def _name(self, number: int, names: list[str]) -> tuple[Any, ...]:
         """The name, feature, threshold and default of a round."""
-        if self.root is not None or self.estimators is not None:
+        if self.trees is not None or self.estimators is not None:
             kind = "tree" if self.estimators is None else "round"
             return f"{kind} {number + 1}", None, None, None
         feature, threshold = int(self.feature[number]), float(self.threshold[number])
@@ -307,17 +278,11 @@ def _sums(index: Any, values: FloatArray, n: int) -> FloatArray:
     return np.bincount(index, values, n).astype(np.float64)
 
 
-def _nodes(n_inputs: int, trees: list[Tree], alpha: FloatArray) -> dict[str, Any]:
-    """The nodes of all trees in one list."""
-    flat = Trees.from_nodes(n_inputs, [tree.nodes for tree in trees], alpha)
-    nodes = [node for tree in trees for node in tree.nodes]
-    names = ("feature", "threshold", "default", "low", "high", "value", "cat_ptr", "categories")
-    return {
-        "root": flat.root,
-        **{f"node_{name}": getattr(flat, name) for name in names},
-        "node_gain": np.array([node.gain for node in nodes], np.float64),
-        "node_cover": np.array([node.cover for node in nodes], np.int64),
-    }
+def gain_shares(trees: Trees) -> FloatArray:
+    """The share of each feature in the gain of all splits."""
+    inner = trees.feature >= 0
+    gain = _sums(trees.feature[inner], np.asarray(trees.gain)[inner], trees.n_inputs)
+    return gain / gain.sum() if gain.sum() > 0 else gain
 
 
 class ThresholdRanker(Ranker):

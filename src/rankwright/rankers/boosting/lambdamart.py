@@ -19,7 +19,7 @@ from rankwright.feedback.base import Grades
 from rankwright.feedback.losses import loss_names
 from rankwright.rankers import schema
 from rankwright.rankers.boosting.binning import QuantileBins
-from rankwright.rankers.boosting.ensemble import LEARNED, Ensemble
+from rankwright.rankers.boosting.ensemble import LEARNED, gain_shares, tree_attributes, trees_of
 from rankwright.rankers.boosting.grower import Grower, Tree, TreeOptions
 from rankwright.rankers.boosting.pair_losses import (
     WEIGHTING,
@@ -40,6 +40,7 @@ from rankwright.rankers.checks import feature_number
 from rankwright.rankers.early_stopping import EARLY_STOPPING, Validation
 from rankwright.rankers.schema import floats, integer, real
 from rankwright.runtime import Team
+from rankwright.scoring.trees import Trees
 
 
 def _all_in(values: Any, choices: tuple[int, ...]) -> bool:
@@ -292,8 +293,7 @@ class LambdaMART(BoostedRanker):
         check_is_fitted(self)
         schema.at_least(0).check("truncate", "n_estimators", n_estimators)
         if n_estimators < len(self.alpha_):
-            ensemble = self._ensemble.first(n_estimators)
-            self._keep_ensemble(ensemble)
+            self._keep_trees(trees_of(self).first(n_estimators))
             self.training_bound_ = None
             self.__dict__.pop("_seen", None)
         return self
@@ -342,10 +342,10 @@ class LambdaMART(BoostedRanker):
 
     def _resumed(
         self, validation: Validation | None, more: int | None
-    ) -> tuple[Ensemble | None, int, int]:
+    ) -> tuple[Trees | None, int, int]:
         """The trees to start from, how many these are, and how many to add."""
-        known = self._ensemble if (more or self.warm_start) and hasattr(self, "alpha_") else None
-        n_known = len(known.alpha) if known else 0
+        known = trees_of(self) if (more or self.warm_start) and hasattr(self, "alpha_") else None
+        n_known = len(known.root) if known else 0
         n_new = more or self.n_estimators - n_known
         if n_new < 0:
             raise ParameterError(
@@ -354,7 +354,7 @@ class LambdaMART(BoostedRanker):
             )
         if known and validation:
             curve = np.zeros(0) if self.validation_ is None else self.validation_[:n_known]
-            validation.resume(known.scorer(n_known).decision_function(validation.X), curve)
+            validation.resume(known.decision_function(validation.X), curve)
         return known, n_known, n_new
 
     def _boost(
@@ -364,7 +364,7 @@ class LambdaMART(BoostedRanker):
         start: FloatArray,
         validation: Validation | None,
         pool: Team,
-        known: Ensemble | None,
+        known: Trees | None,
         n_new: int,
         keys: Hashes | None,
     ) -> list[Tree]:
@@ -378,10 +378,10 @@ class LambdaMART(BoostedRanker):
         options = self._tree_options(X.shape[1])
         grower = Grower(binned, losses.count, bins.name_split, options, pool)
         held_out = bins.encode(validation.X, None, pool) if validation else None
-        n_known = len(known.alpha) if known else 0
+        n_known = len(known.root) if known else 0
         scores, start = np.zeros(len(losses.rows)), start[losses.rows]
         if known:
-            scores = known.scorer(n_known).decision_function(X)[losses.rows]
+            scores = known.decision_function(X)[losses.rows]
 
         def grow(draw: tuple[Any, Any]) -> Tree:
             rows = None if draw[0] is None else draw[0].rows(keys)
@@ -472,16 +472,17 @@ class LambdaMART(BoostedRanker):
             interactions=self._interactions(n_features),
         )
 
-    def _keep(self, known: Ensemble | None, trees: list[Tree], n_features: int) -> None:
-        ensemble = Ensemble.from_rounds(n_features, False, trees, True, False)
-        self._keep_ensemble(known.joined(ensemble) if known else ensemble)
+    def _keep(self, known: Trees | None, trees: list[Tree], n_features: int) -> None:
+        weights = [tree.alpha for tree in trees]
+        new = Trees.from_nodes(n_features, [tree.nodes for tree in trees], weights)
+        self._keep_trees(known.joined(new) if known else new)
 
-    def _keep_ensemble(self, ensemble: Ensemble) -> None:
-        for name in self._learned:
-            if hasattr(ensemble, name.removesuffix("_")):
-                setattr(self, name, getattr(ensemble, name.removesuffix("_")))
-        self.feature_importances_ = ensemble.gain_shares(ensemble.n_inputs)
-        self.best_iteration_ = len(ensemble.alpha)
+    def _keep_trees(self, trees: Trees) -> None:
+        self.alpha_ = trees.weight
+        for name, value in tree_attributes(trees).items():
+            setattr(self, name, value)
+        self.feature_importances_ = gain_shares(trees)
+        self.best_iteration_ = len(trees.root)
 
     def _feature_mask(self, n_features: int) -> BoolArray:
         """Which features are categorical."""

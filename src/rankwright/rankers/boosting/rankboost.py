@@ -240,14 +240,9 @@ class RankBoost(BoostedRanker):
 
     def _keep(self, trained: TrainingResult) -> None:
         rounds = trained.ensemble
-        self.alpha_, self.z_ = rounds.alpha, np.array(trained.z)
-        self.feature_, self.threshold_ = rounds.feature, rounds.threshold
-        self.default_, self.scale_ = rounds.default, rounds.scale
-        self.root_, self.node_feature_ = rounds.root, rounds.node_feature
-        self.node_threshold_, self.node_default_ = rounds.node_threshold, rounds.node_default
-        self.node_low_, self.node_high_ = rounds.node_low, rounds.node_high
-        self.node_value_, self.node_gain_ = rounds.node_value, rounds.node_gain
-        self.node_cover_ = rounds.node_cover
+        self.z_ = np.array(trained.z)
+        for name, value in rounds.learned().items():
+            setattr(self, name, value)
         self.__dict__.pop("estimators_", None)
         if rounds.estimators is not None:  # a model file cannot hold them
             self.estimators_ = rounds.estimators
