@@ -26,8 +26,8 @@ from rankwright.scoring.trees import Trees
 N_TREES, N_LEAVES, N_FEATURES = 300, 31, 136
 
 
-def trees_of(booster: Any) -> tuple[Trees, Any]:
-    """The nodes of a LightGBM model without categories, and the rows that each node covers."""
+def trees_of(booster: Any) -> Trees:
+    """The nodes of a LightGBM model without categories, with the rows that each node covers."""
     names = ("feature", "threshold", "low", "high", "value", "cover")
     nodes: dict[str, list[Any]] = {name: [] for name in names}
 
@@ -47,14 +47,13 @@ def trees_of(booster: Any) -> tuple[Trees, Any]:
         return place
 
     roots = [add(tree["tree_structure"]) for tree in booster.dump_model()["tree_info"]]
-    whole = {name: np.array(nodes[name], np.int64) for name in ("feature", "low", "high")}
+    whole = {name: np.array(nodes[name], np.int64) for name in ("feature", "low", "high", "cover")}
     real = {name: np.array(nodes[name], np.float64) for name in ("threshold", "value")}
     default = np.zeros(len(nodes["value"]), np.int64)
-    trees = Trees(
+    return Trees(
         n_inputs=booster.num_feature(), root=np.array(roots), weight=np.ones(len(roots)),
         default=default, **whole, **real,
     )  # fmt: skip
-    return trees, np.array(nodes["cover"])
 
 
 def least(run: Callable[[], Any], repeats: int, clock: Callable[[], float]) -> float:
@@ -85,7 +84,7 @@ def run() -> None:
     parameters = {"objective": "lambdarank", "num_leaves": N_LEAVES, "verbosity": -1}
     data = lightgbm.Dataset(X[:20_000], y[:20_000], group=np.bincount(qid[:20_000]))
     booster = lightgbm.train(parameters, data, N_TREES)
-    scorer = SavedScorer("trees", trees_of(booster)[0], allow_nan=True)
+    scorer = SavedScorer("trees", trees_of(booster), allow_nan=True)
     request, batch = X[:100].copy(), X
     same = np.abs(scorer.decision_function(request) - booster.predict(request)).max()
     print(
@@ -101,9 +100,9 @@ def run() -> None:
     ours = least(lambda: scorer.decision_function(batch), 3, wall)
     _row(f"{len(batch):,} rows, kernels, 2 threads, wall", ours, peer, "(goal <= 1)")
     os.environ["RANKWRIGHT_THREADS"] = "1"
-    rows, (trees, cover), cpu = X[:200], trees_of(booster), time.process_time
+    rows, trees, cpu = X[:200], trees_of(booster), time.process_time
     peer = least(lambda: booster.predict(rows, pred_contrib=True, num_threads=1), 3, cpu)
-    _row("Shapley values of 200 rows", least(lambda: tree_shap(trees, cover, rows), 3, cpu), peer)
+    _row("Shapley values of 200 rows", least(lambda: tree_shap(trees, rows), 3, cpu), peer)
     _steps()
     _ensemble()
 

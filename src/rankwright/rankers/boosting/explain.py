@@ -57,7 +57,7 @@ class Explained(Ranker):
         X = self._validated(X, reset=False)
         scorer = self._fitted_scorer()
         if isinstance(scorer, Trees):
-            return tree_shap(scorer, self._cover(), X)
+            return tree_shap(scorer, X)
         expected = self._baseline(scorer)
         return feature_parts(scorer, X) - expected
 
@@ -67,7 +67,7 @@ class Explained(Ranker):
         check_is_fitted(self)
         scorer = self._fitted_scorer()
         if isinstance(scorer, Trees):
-            paths = leaf_paths(scorer, self._cover())
+            paths = leaf_paths(scorer)
             return float((paths.value * paths.share).sum())
         return float(self._baseline(scorer).sum())
 
@@ -97,15 +97,12 @@ class Explained(Ranker):
         names = names_of(self)
         scorer = self._fitted_scorer()
         if isinstance(scorer, Trees):
-            high, low = tree_shap(scorer, self._cover(), rows)
+            high, low = tree_shap(scorer, rows)
             parts = by_feature(high - low, names)
         else:
             parts = Ensemble.of(self).contributions(rows, names)
         scores = scorer.decision_function(rows)
         return Explanation(float(scores[0] - scores[1]), tuple(parts[:n]))
-
-    def _cover(self) -> IntArray:
-        return np.asarray(self._stored("node_cover_"))
 
     def _baseline(self, scorer: Scorer) -> FloatArray:
         if not isinstance(scorer, Additive | Slopes):
@@ -113,16 +110,12 @@ class Explained(Ranker):
                 f"{type(self).__name__}: Shapley values are available for trees and for functions "
                 "of single features only."
             )
-        return np.asarray(self._stored("baseline_"))
-
-    def _stored(self, name: str) -> Any:
-        value = getattr(self, name, None)
-        if value is None:
+        if getattr(self, "baseline_", None) is None:
             raise DataError(
-                f"this {type(self).__name__} was saved without {name}, which Shapley values need. "
-                "Fit it again."
+                f"this {type(self).__name__} was saved without baseline_, which Shapley values "
+                "need. Fit it again."
             )
-        return value
+        return np.asarray(self.baseline_)
 
 
 def names_of(ranker: Ranker) -> list[str]:
@@ -184,8 +177,14 @@ class Paths(NamedTuple):
     points: FloatArray
 
 
-def leaf_paths(trees: Trees, cover: IntArray) -> Paths:
-    """The paths of all trees; ``cover`` is the number of training rows at each node."""
+def leaf_paths(trees: Trees) -> Paths:
+    """The paths of all trees."""
+    cover = trees.cover
+    if cover is None:
+        raise DataError(
+            "these trees have no cover (node_cover_), the number of training rows at each node, "
+            "which Shapley values need. Fit the model again."
+        )
     entries: list[tuple[int, bool, int]] = []
     slots: list[tuple[int, float]] = []
     leaves: list[tuple[float, float, int, int]] = []  # value, share, ends in entries and slots
@@ -234,9 +233,9 @@ def _columns(rows: list[Any], width: int) -> FloatArray:
     return np.ascontiguousarray(np.array(rows, np.float64).reshape(len(rows), width).T)
 
 
-def tree_shap(trees: Trees, cover: IntArray, X: Any) -> FloatArray:
+def tree_shap(trees: Trees, X: Any) -> FloatArray:
     """Path-dependent Shapley values of a sum of trees, (n_rows, n_inputs)."""
-    paths = leaf_paths(trees, cover)
+    paths = leaf_paths(trees)
     values = np.zeros((X.shape[0], trees.n_inputs))
     for block in row_blocks(X.shape[0], trees.feature.size, VALUES_PER_BLOCK):
         _add_shap(paths, _decisions(trees, X[block]), values[block])
