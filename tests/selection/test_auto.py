@@ -272,6 +272,8 @@ def test_quality_1_fits_one_default_without_evaluation() -> None:
     assert isinstance(model.best_estimator_, Pipeline)
     assert "quality=1" in model.summary()
     assert repr(model.results_) == "no query was held out"
+    sparse = rw.AutoRanker(quality=1).fit(csr_array(DATA.X), DATA.y, qid=DATA.qid)
+    assert isinstance(sparse.best_estimator_[0], MaxAbsScaler)
 
 
 def test_a_target_and_a_time_to_score_leave_candidates_out(tmp_path: Path) -> None:

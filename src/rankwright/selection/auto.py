@@ -89,7 +89,7 @@ class AutoRanker(BestRanker):
         for grades that cannot be gains (below 0 or above 30).
     quality : int from 1 to 5, default 3
         The effort. 1 fits one good default without evaluation. 2 tries four candidates on three
-        folds. 3 tries eleven on five folds (fewer on large data). 4 tries more trees, 5 all
+        folds. 3 tries twelve on five folds (fewer on large data). 4 tries more trees, 5 all
         families on five folds drawn twice.
     time_limit : float or None, default None
         Seconds after which no candidate is started, and those in training are given up. The
@@ -277,7 +277,7 @@ class AutoRanker(BestRanker):
                 fault = f"X is sparse and has {shape[1]:,} columns, more than {MANY_COLUMNS:,}"
                 self._drop(["boosted rankers", "networks", "kernels"], fault)
             if not judged:
-                given = unjudged_candidates(shape[0])
+                given = unjudged_candidates(shape[0], sparse=sparse)
         if self.deploy_to is not None:
             given = self._deployable(given)
         unable = {

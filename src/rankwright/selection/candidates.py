@@ -61,7 +61,7 @@ def default_candidates(
     """
     n_rows, n_features = shape
     if quality == 1:
-        return unjudged_candidates(n_rows)
+        return unjudged_candidates(n_rows, sparse=sparse)
     scaler = MaxAbsScaler if sparse else StandardScaler
 
     def scaled(ranker: Any, scale: Any = scaler) -> Any:
@@ -128,9 +128,10 @@ def _boosted(measure: Measure, quality: int, n_rows: int, large: bool) -> Candid
     return found
 
 
-def unjudged_candidates(n_rows: int) -> Candidates:
+def unjudged_candidates(n_rows: int, *, sparse: bool) -> Candidates:
     """A good default first, if nothing is held out to evaluate it; then one that takes NaN."""
-    svm = ("RankSVM", RankPipeline([("scale", StandardScaler()), ("rank", RankSVM())]))
+    scaler = MaxAbsScaler() if sparse else StandardScaler()
+    svm = ("RankSVM", RankPipeline([("scale", scaler), ("rank", RankSVM())]))
     if n_rows >= MANY_ROWS:
         return [("LambdaMART", LambdaMART(subsample=0.5, colsample=0.5, n_estimators=200)), svm]
     return [svm, ("RankBoost", RankBoost())]
