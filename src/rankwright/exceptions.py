@@ -84,6 +84,14 @@ class RankwrightError(Exception):
         self.kind, self.line, self.column, self.fix = kind, line, column, fix
         self.file = None if file is None else os.fspath(file)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Class, arguments and fields, as by default.
+
+        tblib, which Dask installs, copies a class without its own ``__reduce__`` by ``__new__``
+        alone, and a MemoryLimitError cannot be made that way.
+        """
+        return tuple(super().__reduce__())
+
     def replaced(self, **fields: Any) -> Self:
         """The same error with other fields."""
         error = copy.copy(self)
