@@ -44,3 +44,9 @@ def test_every_kind_of_scorer_has_a_piece_of_this_format() -> None:
 
 def test_the_pieces_are_small() -> None:
     assert all(path.stat().st_size < 50_000 for path in PIECES)
+
+
+@pytest.mark.parametrize("path", PIECES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_no_array_is_in_a_file_twice(path: Path) -> None:
+    arrays = read_file(path)[0].arrays.values()
+    assert len({msgspec.json.encode(entry) for entry in arrays}) == len(arrays)
