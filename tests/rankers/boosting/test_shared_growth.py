@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rankwright import LambdaMART
 from rankwright.rankers.boosting import grower
 from rankwright.rankers.boosting._kernels import grower as kernels
+from rankwright.rankers.boosting._kernels import scheduler
 from rankwright.rankers.boosting.binning import QuantileBins
 from rankwright.runtime import Team
 
-pytestmark = pytest.mark.skipif(not kernels.SHARES, reason="one thread grows all trees here")
+pytestmark = pytest.mark.skipif(not scheduler.SHARES, reason="one thread grows all trees here")
 
 N_ROWS, N_FEATURES = 1_000, 22
 
@@ -50,7 +52,7 @@ def test_a_thread_that_starts_before_the_first_job_waits_for_it(growers: Any) ->
             while not all(call.running() for call in calls) and time.monotonic() < deadline:
                 time.sleep(0.001)
             time.sleep(0.01)
-            before.append(int(shared._shared.job[kernels.TICKET]))
+            before.append(int(shared._shared.job[scheduler.TICKET]))
             return calls
 
     with Team(1) as pool:
@@ -59,7 +61,7 @@ def test_a_thread_that_starts_before_the_first_job_waits_for_it(growers: Any) ->
         for _ in range(3):
             shared = growers(pool)
             assert grown(shared) == expected
-    assert before == [kernels.WAITING] * len(before)
+    assert before == [scheduler.WAITING] * len(before)
 
 
 def test_shared_trees_end_with_the_bits_of_one_thread(growers: Any, monkeypatch: Any) -> None:
@@ -86,6 +88,49 @@ def test_shared_trees_end_with_the_bits_of_one_thread(growers: Any, monkeypatch:
     thread.start()
     thread.join(120)
     assert results == [True] * 60, f"{len(results)} of 60 fits ended"
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+def test_many_trees_on_two_threads_have_the_bits_of_one(
+    growers: Any, monkeypatch: Any, narrow: bool
+) -> None:
+    """Stress: thousands of jobs. Narrow histograms take the racy read of ``best.leader``."""
+    if narrow:
+        monkeypatch.setattr(grower, "MANY_FEATURES", 0)
+    with Team(1) as pool:
+        expected = grown(growers(pool), 3)
+    results: list[bool] = []
+
+    def grow_many() -> None:
+        with Team(2) as pool:
+            results.extend(grown(growers(pool), 3) == expected for _ in range(100))
+
+    thread = Thread(target=grow_many, daemon=True)
+    thread.start()
+    thread.join(120)
+    assert results == [True] * 100, f"{len(results)} of 100 fits ended"
+
+
+def test_small_fits_on_two_threads_have_the_bits_of_one() -> None:
+    rng = np.random.default_rng(3)
+    X, qid = rng.normal(size=(1_300, 40)), np.arange(1_300) // 13
+    assert X.size > grower.SERIAL
+    y = np.digitize(X[:, 0] + X[:, 1] * X[:, 2], [-1, 0, 1])
+    results: list[Any] = []
+
+    def fit_many() -> None:
+        for seed in range(12):
+            fits = [
+                LambdaMART(n_estimators=5, colsample=0.5, random_state=seed, n_jobs=n)
+                for n in (1, 2)
+            ]
+            one, two = (model.fit(X, y, qid=qid).decision_function(X) for model in fits)
+            results.append(one.tobytes() == two.tobytes())
+
+    thread = Thread(target=fit_many, daemon=True)
+    thread.start()
+    thread.join(120)
+    assert results == [True] * 12, f"{len(results)} of 12 fits ended"
 
 
 def test_a_feature_with_few_bins_is_left_out_by_the_bits_of_its_gain() -> None:

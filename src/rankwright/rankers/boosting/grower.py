@@ -86,7 +86,7 @@ class Best(NamedTuple):
 class Shared(NamedTuple):
     """What the threads that grow a tree share."""
 
-    job: IntArray  # see _kernels.grower
+    job: IntArray  # (JOB_WORDS,) see _kernels.scheduler
     leaves: Leaves
     best: Best
     rows: NDArray[np.int32]  # (n_rows,) the rows in use, those of a leaf side by side
@@ -99,8 +99,8 @@ class Shared(NamedTuple):
 
     @classmethod
     def of(cls, bins: BinnedRows, n_slots: int) -> Self:
-        from rankwright.rankers.boosting._kernels import grower as _kernels
         from rankwright.rankers.boosting._kernels.histogram import turn_codes
+        from rankwright.rankers.boosting._kernels.scheduler import JOB_WORDS
 
         codes, n_features, starts = bins.codes, len(bins.n_bins), _histogram_starts(bins)
         n_blocks, n_rows = codes.shape
@@ -123,7 +123,7 @@ class Shared(NamedTuple):
             np.zeros(shape, bool), np.zeros((*shape, 256), np.uint8), np.zeros(2),
         )  # fmt: skip
         return cls(
-            np.zeros(_kernels.JOB_WORDS, np.int64),
+            np.zeros(JOB_WORDS, np.int64),
             leaves,
             best,
             np.zeros(n_rows, np.int32),
@@ -253,17 +253,18 @@ class Grower:
     def _worker_threads(self) -> Iterator[None]:
         """Let the other threads work on the histograms of one tree."""
         from rankwright.rankers.boosting._kernels import grower as _kernels
+        from rankwright.rankers.boosting._kernels import scheduler
 
         def work() -> None:
             _kernels.scan_leaves(self.bins, self._shared, self._growth, False)
 
         job, large = self._shared.job, 4 * self.bins.codes.size > SERIAL
-        job[_kernels.TICKET] = _kernels.WAITING  # before a thread can look at it
-        others = self._pool.start(work) if large and _kernels.SHARES else []
+        job[scheduler.TICKET] = scheduler.WAITING  # before a thread can look at it
+        others = self._pool.start(work) if large and scheduler.SHARES else []
         try:
             yield
         finally:
-            job[_kernels.TICKET] = _kernels.CLOSED
+            job[scheduler.TICKET] = scheduler.CLOSED
             self._pool.finish(others)
 
     @property
@@ -396,12 +397,13 @@ class Grower:
         The sums of its rows go to the first slot. They are subtracted from the second slot.
         """
         from rankwright.rankers.boosting._kernels import grower as _kernels
+        from rankwright.rankers.boosting._kernels.scheduler import START
 
         shared = self._shared
         n = rows[1] - rows[0]
         n_copies = 0 if n == self.n_rows else -(-n // _kernels.COPIED)
         shared.best.leader[:] = 0.0
-        shared.job[_kernels.START :] = *rows, *slots, len(leaves), n_copies
+        shared.job[START:] = *rows, *slots, len(leaves), n_copies
         for i, leaf in enumerate(leaves):
             shared.leaves.total[i], shared.leaves.bounds[i] = leaf.total, leaf.bounds
             shared.leaves.allowed[i], shared.leaves.can_split[i] = self._allowed(leaf), can_split[i]

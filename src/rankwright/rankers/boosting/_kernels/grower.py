@@ -1,18 +1,11 @@
-"""Best splits of the leaves of a tree; threads share the work without locks.
+"""Best splits of the leaves of a tree.
 
-See histogram for ``codes`` and ``sums``. Threads agree by words of shared memory that are changed
-in one step (atomics).
+See histogram for ``codes`` and ``sums``, and scheduler for how threads share the work.
 """
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
-from llvmlite import ir
-from numba import config, types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
 from rankwright.rankers.boosting._kernels.binning import MISSING
 from rankwright.rankers.boosting._kernels.histogram import (
@@ -22,120 +15,20 @@ from rankwright.rankers.boosting._kernels.histogram import (
     sum_block,
     sum_narrow_block,
 )
+from rankwright.rankers.boosting._kernels.scheduler import (
+    FIRST,
+    N_COPIES,
+    N_LEAVES,
+    SECOND,
+    START,
+    STOP,
+    finish_task,
+    next_task,
+    open_job,
+)
 from rankwright.runtime.kernels import njit
 
-# The words of a job: its number times 2**32 plus the next task, how many tasks are done, the rows
-# of the first leaf, the slots of the sums of both leaves, how many leaves there are, and how many
-# tasks copy rows. Those come first; each of the others scans a block of features. The first two
-# words change all the time; each has a cache line to itself, so that threads that only read the
-# others do not wait.
-TICKET, DONE, START, STOP, FIRST, SECOND, N_LEAVES, N_COPIES = 0, 8, 16, 17, 18, 19, 20, 21
-JOB_WORDS = 22
 COPIED = 2048  # rows that a task copies
-# Tickets without a task to take: WAITING, with the number of the job that is done, until the next
-# job, CLOSED between trees. WAITING must be written before a thread is asked to help: a ticket of 0
-# would offer the tasks of a job that is not set up, and a thread that finished one of them
-# after the first job set DONE to 0 would leave DONE wrong for good.
-WAITING, CLOSED = 0xFFFFFFFF, -1
-SHARES = os.name == "posix" and not config.DISABLE_JIT  # whether threads may share a job
-# How often a thread looks for work before it yields its CPU (about 0.1 ms), and before it sleeps
-# between two looks (about 1 ms more).
-SPINS, YIELDS = 100_000, 2_000
-
-
-# An acquire load that sees the value of a release store also sees all that the storing thread wrote
-# before it. So DONE tells that the results of a task are there, TICKET that the job is set up.
-
-
-def _word(context, builder, signature, args):
-    """The address of words[index], the first two arguments."""
-    array = context.make_array(signature.args[0])(context, builder, args[0])
-    return builder.gep(array.data, [args[1]])
-
-
-def _atomic_load(typing_context, words, index):
-    def generate(context, builder, signature, args):
-        word = _word(context, builder, signature, args)
-        return builder.load_atomic(word, "acquire", 8)
-
-    return types.int64(words, types.intp), generate
-
-
-def _atomic_store(typing_context, words, index, value):
-    def generate(context, builder, signature, args):
-        word = _word(context, builder, signature, args)
-        builder.store_atomic(args[2], word, "release", 8)
-        return context.get_dummy_value()
-
-    return types.void(words, types.intp, types.int64), generate
-
-
-def _compare_exchange(typing_context, words, index, old, new):
-    """Write ``new`` if the word is ``old``; returns whether it was."""
-
-    def generate(context, builder, signature, args):
-        word = _word(context, builder, signature, args)
-        old_and_success = builder.cmpxchg(word, args[2], args[3], "acq_rel", "acquire")
-        return builder.extract_value(old_and_success, 1)
-
-    return types.boolean(words, types.intp, types.int64, types.int64), generate
-
-
-def _atomic_add(typing_context, words, index, amount):
-    def generate(context, builder, signature, args):
-        word = _word(context, builder, signature, args)
-        builder.atomic_rmw("add", word, args[2], "acq_rel")
-        return context.get_dummy_value()
-
-    return types.void(words, types.intp, types.int64), generate
-
-
-def _system_call(name, *arguments):
-    """Call a POSIX function of 32-bit integers and ignore its result."""
-
-    def generate(context, builder, signature, args):
-        word = ir.IntType(32)
-        kind = ir.FunctionType(word, [word] * len(arguments))
-        function = cgutils.get_or_insert_function(builder.module, kind, name)
-        builder.call(function, [ir.Constant(word, value) for value in arguments])
-        return context.get_dummy_value()
-
-    return types.void(), generate
-
-
-def _yield_cpu(typing_context):
-    """Let another thread run, if one waits for this CPU."""
-    return _system_call("sched_yield")
-
-
-def _sleep(typing_context):
-    """Leave this CPU for about 0.1 ms."""
-    return _system_call("usleep", 50)
-
-
-if config.DISABLE_JIT:  # then one thread does all the work
-
-    def atomic_load(words, index):
-        return int(words[index])
-
-    def atomic_store(words, index, value):
-        words[index] = value
-
-    def compare_exchange(words, index, old, new):
-        words[index] = new
-        return True
-
-    def atomic_add(words, index, amount):
-        words[index] += amount
-
-    def yield_cpu():
-        pass
-
-    sleep = yield_cpu
-else:
-    atomic_load, atomic_store = intrinsic(_atomic_load), intrinsic(_atomic_store)
-    compare_exchange, atomic_add = intrinsic(_compare_exchange), intrinsic(_atomic_add)
-    yield_cpu, sleep = intrinsic(_yield_cpu), intrinsic(_sleep)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -143,10 +36,8 @@ def scan_leaves(bins, shared, growth, is_leader):
     """Histograms of one or two new leaves and their best splits, a block of features at a time.
 
     The leader opens the job and returns when all tasks are done; other threads take tasks of one
-    job after the other, until the grower closes them. Tasks are not assigned to threads, so no
-    thread waits for one that has not started. No block is scanned before all rows are copied. The
-    words of a job change only when every task of the last one is done and its ticket has none left,
-    so the task that a thread takes is one of the job whose words it reads.
+    job after the other, until the grower closes them. The first tasks copy rows, each of the others
+    scans a block of features.
 
     bins    BinnedRows, of binning
     shared  Shared, of grower: its leaves and job are read, its sums and best are written. The
@@ -154,33 +45,19 @@ def scan_leaves(bins, shared, growth, is_leader):
             those of the first are subtracted
     growth  Growth, of grower
     """
-    job, n_blocks, idle = shared.job, len(bins.codes), 0
+    job, n_blocks = shared.job, len(bins.codes)
     scratch = (np.empty(256, np.int64), np.empty((4, 256)))
     if is_leader:
-        atomic_store(job, DONE, 0)
-        atomic_store(job, TICKET, ((job[TICKET] >> 32) + 1) << 32)
+        open_job(job)
     while True:
-        ticket, done = atomic_load(job, TICKET), atomic_load(job, DONE)
-        task, n_copies = ticket & 0xFFFFFFFF, atomic_load(job, N_COPIES)
-        if task < n_copies or (task < n_copies + n_blocks and done >= n_copies):
-            idle = 0
-            if compare_exchange(job, TICKET, ticket, ticket + 1):
-                if task < n_copies:
-                    copy_rows(shared, task)
-                else:
-                    scan_block(bins, shared, growth, task - n_copies, scratch)
-                atomic_add(job, DONE, 1)
-        elif is_leader and done == n_copies + n_blocks:
-            atomic_store(job, TICKET, ticket | WAITING)
+        task = next_task(job, n_blocks, is_leader)
+        if task < 0:
             return
-        elif ticket < 0:
-            return
+        if task < job[N_COPIES]:
+            copy_rows(shared, task)
         else:
-            idle += 1
-            if idle > SPINS + YIELDS:
-                sleep()
-            elif idle > SPINS:
-                yield_cpu()
+            scan_block(bins, shared, growth, task - job[N_COPIES], scratch)
+        finish_task(job)
 
 
 @njit(cache=True, inline="always")
