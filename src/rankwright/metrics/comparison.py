@@ -232,7 +232,7 @@ class Comparison:
         return Table(("system", *map(str, self.measures)), tuple(rows), tuple(notes))
 
     def _beside(self, name: str, measure: Measure, intervals: bool, digits: int) -> str:
-        """The interval of a mean and the difference from the baseline, as far as asked for."""
+        """The interval of a mean and the difference from the baseline, if requested."""
         low, high = self.interval(name, measure)
         parts = [f"[{low:.{digits}f}, {high:.{digits}f}]"] if intervals else []
         if self.baseline == name:

@@ -233,7 +233,7 @@ def _range(X: Any) -> str:
 
 
 def _largest(X: Any) -> float:
-    """The largest absolute value, without a copy of X; NaN is no value."""
+    """The largest absolute value, without a copy of X; NaN is ignored."""
     values = X if isinstance(X, np.ndarray) else X.data
     if not values.size:
         return 0.0

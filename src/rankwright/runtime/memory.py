@@ -27,7 +27,7 @@ def available_memory() -> float:
         free = next(line for line in lines if line.startswith("MemAvailable"))
         amounts.append(1024.0 * float(free.split()[1]))
     for limit, usage in CGROUP_FILES:
-        with suppress(OSError, ValueError):  # "max" is no number: no limit
+        with suppress(OSError, ValueError):  # "max" means no limit
             allowed, used = (float(Path(path).read_text()) for path in (limit, usage))
             amounts.append(max(allowed - used, 0.0))
     with suppress(ImportError, OSError, ValueError, IndexError):

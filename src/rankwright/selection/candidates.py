@@ -38,7 +38,7 @@ N_LANDMARKS = 128  # of KeepRank; scoring 100 rows with five such models takes h
 
 
 def folds_for(quality: int, n_rows: int, n_features: int) -> tuple[int, int]:
-    """How many folds, and how often they are drawn anew.
+    """How many folds, and how many times they are drawn.
 
     >>> folds_for(3, 10_000, 46), folds_for(3, 500_000, 136), folds_for(5, 10_000, 46)
     ((5, 1), (3, 1), (5, 2))

@@ -256,7 +256,7 @@ def _counts(clicks: ArrayLike, n: int) -> IntArray:
 
 
 def first_bad_count(values: FloatArray) -> int | None:
-    """The first row that is no number of clicks."""
+    """The first row whose clicks are not a count."""
     bad = np.flatnonzero((values < 0) | (values != np.floor(values)))
     return int(bad[0]) if len(bad) else None
 

@@ -182,7 +182,7 @@ class PRank(ThresholdRanker):
     def _linear_model(self) -> tuple[FloatArray, FloatArray]:
         if self.update != "romma":
             return self.coef_, self.thresholds_
-        # The length of such a model grows with the noise of its rows: it is no weight in a mean.
+        # The length of such a model grows with the noise of its rows: it must not weight the mean.
         length = np.sqrt(self.coef_ @ self.coef_ + self.thresholds_ @ self.thresholds_) or 1.0
         return self.coef_ / length, self.thresholds_ / length
 
