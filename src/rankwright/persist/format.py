@@ -14,7 +14,9 @@ code never sees a byte that was not checked.
 
 The manifest holds what scores rows (``served``: a state of ``rankwright.scoring``) and the
 estimator around it (``model``: parameters and learned attributes). Both refer to arrays by name, so
-that an array they share is in the file once. A loaded estimator scores with ``served`` too.
+that an array they share is in the file once. A loaded estimator scores with ``served`` too, unless
+it has ``partial_fit``. Numbers, and arrays that a scorer derives, such as the steps of RankBoost,
+are in both parts; nothing compares them.
 """
 
 from __future__ import annotations

@@ -115,9 +115,9 @@ def load(path: Any, *, max_bytes: int = fmt.MAX_BYTES, mmap: bool = False) -> An
 def model_digest(model: Any, *, max_bytes: int = fmt.MAX_BYTES) -> str:
     """Compute the SHA-256 of a model: of its parameters and of all that it has learned.
 
-    Two models with an equal digest give equal scores, bit for bit, and go on learning alike. Left
-    out are the version that wrote the file and parameters that change no model: ``n_jobs``,
-    ``verbose``, ``callbacks`` and ``memory``.
+    Two models with an equal digest give equal scores, bit for bit. Left out are the version that
+    wrote the file, parameters that change no model (``n_jobs``, ``verbose``, ``callbacks``,
+    ``memory``), and what files leave out, such as a ``RandomState``.
 
     Parameters
     ----------
