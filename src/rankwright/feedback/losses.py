@@ -2,7 +2,11 @@
 
 A loss is a function of the difference d = s_u - s_l of the scores of a pair, P = 1 / (1 + exp(-d)).
 Each ranker declares which losses and weights it takes (``loss_names``, ``weighting_names``). A new
-loss is an entry here, its terms in the kernels of the ranker, and its name in the ranker.
+loss is an entry here, its terms in the kernels of the ranker (for LambdaMART ``pair_terms``, in
+rankers/boosting/_kernels/pair_gradients.py), and its name in the ranker: three files.
+
+The fidelity loss (FRank) is not convex. Trees take ``|slope| (1 + 3 P**2) / 4`` as its Hessian: the
+second derivative where the pair is in order, and positive everywhere.
 """
 
 from __future__ import annotations
@@ -54,11 +58,16 @@ Terms = Callable[[FloatArray, FloatArray | float], tuple[FloatArray, FloatArray]
 
 
 class PairLoss(NamedTuple):
-    """A loss: its code, its formula, and value and slope for pairs with a target chance."""
+    """A loss: its code, its formula, and value and slope for pairs with a target chance.
+
+    ``samples``: sums over the pairs of a query have no shorter form, so that those of long queries
+    are sampled.
+    """
 
     code: int
     formula: str
     terms: Terms | None = None
+    samples: bool = False
 
     def at(
         self, difference: FloatArray, target: FloatArray | float = 1.0
@@ -70,9 +79,9 @@ class PairLoss(NamedTuple):
 
 
 LOSSES = {
-    "logistic": PairLoss(LOGISTIC, "log(1 + exp(-d))", logistic),
+    "logistic": PairLoss(LOGISTIC, "log(1 + exp(-d))", logistic, samples=True),
     "exponential": PairLoss(EXPONENTIAL, "exp(-d)"),
-    "fidelity": PairLoss(FIDELITY, "1 - sqrt(P)", fidelity),
+    "fidelity": PairLoss(FIDELITY, "1 - sqrt(P)", fidelity, samples=True),
     "squared_hinge": PairLoss(SQUARED_HINGE, "max(0, 1 - d) ** 2"),
     "squared": PairLoss(SQUARED, "(y_u - y_l - d) ** 2"),
     "hinge": PairLoss(HINGE, "max(0, 1 - d)"),

@@ -1,17 +1,6 @@
 """Pair losses and pair weights: what a pair costs by its scores, how much it counts, and sums.
 
-=================  ==========================  =====================================
-loss               of a pair (d = s_u - s_l)   also known from
-=================  ==========================  =====================================
-``logistic``       log(1 + exp(-d))            RankNet, LambdaRank
-``exponential``    exp(-d)                     RankBoost
-``fidelity``       1 - sqrt(P)                 FRank; P = 1 / (1 + exp(-d))
-``squared_hinge``  max(0, 1 - d) ** 2          RankSVM
-``squared``        (y_u - y_l - d) ** 2        MPRank
-=================  ==========================  =====================================
-
-The fidelity loss is not convex. Its Hessian here is ``|slope| (1 + 3 P**2) / 4``: the second
-derivative where the pair is in order, and positive everywhere.
+The losses are listed in rankwright.feedback.losses.
 """
 
 from __future__ import annotations
@@ -34,7 +23,6 @@ from rankwright.feedback.losses import (
     NDCG,
     PLAIN,
     WEIGHTINGS,
-    loss_names,
 )
 from rankwright.feedback.pair_losses import MAX_GAIN_GRADE, QueryPairs, check_gains, copies_of
 from rankwright.feedback.pair_weights import PairDistribution
@@ -42,7 +30,6 @@ from rankwright.rankers import schema
 from rankwright.runtime import Team
 
 NO_CUTOFF = 1 << 40
-SMOOTH_LOSSES = loss_names("logistic", "fidelity")  # their sums have no shorter form
 _MEASURES = "|".join(name for name, code in WEIGHTINGS.items() if code >= NDCG)
 _BY_RANK = re.compile(rf"({_MEASURES})(?:@([1-9][0-9]{{0,8}}))?")
 
@@ -170,7 +157,7 @@ class PairGradients:
 
     Rows of equal score and grade have equal gradients, so the order in which rows are given does
     not matter. Weights by rank take O(rows times truncation level). Without them, the squared
-    losses take O(rows log rows), and the smooth ones O(pairs), which are sampled in long queries.
+    losses take O(rows log rows), and the others O(pairs), which are sampled in long queries.
     """
 
     def __init__(
@@ -185,7 +172,7 @@ class PairGradients:
         from rankwright.feedback._kernels.pair_losses import GradedQueries
 
         pairs = QueryPairs.of(grades)
-        if loss in SMOOTH_LOSSES and not weights.by_rank:
+        if LOSSES[loss].samples and not weights.by_rank:
             pairs = pairs.sampled(X)
         self.rows, self.query = pairs.rows, grades.queries.codes[pairs.rows]
         weight = pairs.weight * grades.query_weight[self.query]
