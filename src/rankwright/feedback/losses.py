@@ -7,6 +7,10 @@ rankers/boosting/_kernels/pair_gradients.py), and its name in the ranker: three 
 
 The fidelity loss (FRank) is not convex. Trees take ``|slope| (1 + 3 P**2) / 4`` as its Hessian: the
 second derivative where the pair is in order, and positive everywhere.
+
+The smooth hinge (Rennie and Srebro, 2005) has no curvature below d = 0. Trees take slope / (1 - d):
+that of the parabola with the value and slope of the loss at d, and its minimum at the margin, which
+lies above the loss everywhere, so that a step lowers the loss.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ import numpy as np
 from rankwright._typing import FloatArray
 
 # Codes, which kernels import.
-LOGISTIC, EXPONENTIAL, FIDELITY, SQUARED_HINGE, SQUARED, HINGE = range(6)
+LOGISTIC, EXPONENTIAL, FIDELITY, SQUARED_HINGE, SQUARED, HINGE, SMOOTH_HINGE = range(7)
 PLAIN, GRADE_DIFFERENCE, NDCG, AP, ERR, RR = range(6)  # those from NDCG on depend on the order
 
 
@@ -85,6 +89,9 @@ LOSSES = {
     "squared_hinge": PairLoss(SQUARED_HINGE, "max(0, 1 - d) ** 2"),
     "squared": PairLoss(SQUARED, "(y_u - y_l - d) ** 2"),
     "hinge": PairLoss(HINGE, "max(0, 1 - d)"),
+    "smooth_hinge": PairLoss(
+        SMOOTH_HINGE, "1/2 - d if d < 0 else max(0, 1 - d) ** 2 / 2", samples=True
+    ),
 }
 
 # By the difference of grades, or by the change of a measure if the rows of the pair were swapped.

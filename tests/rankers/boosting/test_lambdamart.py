@@ -23,6 +23,7 @@ from rankwright.rankers.boosting.binning import BinnedRows, QuantileBins
 from rankwright.rankers.boosting.grower import Grower, Shared, TreeOptions
 from rankwright.runtime import Team
 
+EVERY_LOSS = ("logistic", "exponential", "fidelity", "squared_hinge", "smooth_hinge", "squared")
 SMALL = {"n_estimators": 12, "max_leaf_nodes": 6, "min_samples_leaf": 5, "random_state": 0}
 
 
@@ -220,7 +221,9 @@ def test_the_exponential_loss_bounds_the_share_of_misordered_pairs(
     assert model.training_bound_ == pytest.approx(mean, rel=1e-9)
 
 
-@pytest.mark.parametrize("loss", ["logistic", "fidelity", "squared_hinge", "squared"])
+@pytest.mark.parametrize(
+    "loss", ["logistic", "fidelity", "squared_hinge", "smooth_hinge", "squared"]
+)
 def test_every_loss_learns(data: Any, loss: str) -> None:
     X, y, qid = data
     model = rw.LambdaMART(**SMALL, loss=loss).fit(X, y, qid=qid)
@@ -442,7 +445,6 @@ def test_histograms_are_estimated_before_they_take_memory() -> None:
 
 # ---- data that are easy to separate ----
 
-EVERY_LOSS = ("logistic", "exponential", "fidelity", "squared_hinge", "squared")
 EVERY_WEIGHTING = ("NDCG@30", "NDCG", "AP", "ERR", "RR", "grade_difference", None)
 
 

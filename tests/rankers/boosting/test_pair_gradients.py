@@ -11,11 +11,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 import rankwright as rw
 from rankwright.exceptions import LongListWarning, ParameterError
 from rankwright.feedback.base import Grades
+from rankwright.feedback.losses import LOSSES
 from rankwright.feedback.pair_losses import QueryPairs
+from rankwright.rankers.boosting._kernels.pair_gradients import pair_terms
 from rankwright.rankers.boosting.pair_losses import (
     ExponentialGradients,
     PairGradients,
@@ -23,7 +27,9 @@ from rankwright.rankers.boosting.pair_losses import (
 )
 from rankwright.runtime import Team
 
-LAMBDAMART_LOSSES = ("logistic", "exponential", "fidelity", "squared_hinge", "squared")
+LAMBDAMART_LOSSES = (
+    "logistic", "exponential", "fidelity", "squared_hinge", "smooth_hinge", "squared",
+)  # fmt: skip
 WEIGHTS = (None, "grade_difference", "NDCG", "NDCG@3", "AP", "AP@2", "ERR", "RR")
 
 
@@ -39,7 +45,37 @@ def slope_and_curvature(loss: str, d: Any, gap: Any) -> tuple[Any, Any]:
         return slope, slope * (1 + 3 * right**2) / 4
     if loss == "squared_hinge":
         return 2 * np.maximum(1 - d, 0), 2.0 * (d < 1)
+    if loss == "smooth_hinge":
+        slope = np.clip(1 - d, 0, 1)
+        return slope, slope / np.where(d < 1, 1 - d, 1)
     return 2 * (gap - d), 2 + 0 * d
+
+
+def pair_loss(loss: str, d: Any, gap: float) -> Any:
+    """The loss of a pair: the formula of the registry."""
+    names = {"exp": np.exp, "log": np.log, "sqrt": np.sqrt, "max": np.maximum}
+    names |= {"d": d, "P": 1 / (1 + np.exp(-d)), "y_u": gap, "y_l": 0.0}
+    return eval(LOSSES[loss].formula, names)
+
+
+@pytest.mark.parametrize("loss", LAMBDAMART_LOSSES)
+@given(st.floats(-5, 5), st.integers(1, 4))
+def test_slopes_are_those_of_the_formula(loss: str, d: float, gap: int) -> None:
+    """By finite differences; the Hessian of a convex loss is at least its second derivative."""
+    assume(min(abs(d), abs(d - 1)) > 1e-3)  # where the hinges have no second derivative
+    slope, curvature = pair_terms(d, float(gap), LOSSES[loss].code)
+    below, at, above = (pair_loss(loss, d + step, gap) for step in (-1e-4, 0.0, 1e-4))
+    assert -slope == pytest.approx((above - below) / 2e-4, rel=1e-4, abs=1e-4)
+    if loss != "fidelity":
+        assert curvature >= (above - 2 * at + below) / 1e-8 * (1 - 1e-3) - 1e-5
+
+
+@given(st.floats(-5, 0.999), st.floats(-5, 5))
+def test_the_parabola_of_the_smooth_hinge_lies_above_it(d: float, other: float) -> None:
+    slope, curvature = pair_terms(d, 1.0, LOSSES["smooth_hinge"].code)
+    parabola = pair_loss("smooth_hinge", d, 1) - slope * (other - d)
+    parabola += 0.5 * curvature * (other - d) ** 2
+    assert pair_loss("smooth_hinge", other, 1) <= parabola + 1e-9
 
 
 def measure(name: str, grades: Any, lowest: float, highest: float) -> float:

@@ -86,9 +86,10 @@ class LambdaMART(BoostedRanker):
         Added to the Hessian of a leaf, counted in rows of average Hessian.
     max_bins : int from 2 to 255, default 255
         Maximum number of bins per feature.
-    loss : "logistic", "exponential", "fidelity", "squared_hinge" or "squared", default "logistic"
-        The loss of a pair as a function of the difference of its scores, as in RankNet, RankBoost,
-        FRank, RankSVM and MPRank.
+    loss : "logistic", "exponential", "fidelity", "squared_hinge", "smooth_hinge" or "squared"
+        The loss of a pair as a function of the difference of its scores; default ``"logistic"``, as
+        in RankNet. The others are those of RankBoost, FRank, RankSVM, Rennie and Srebro (a hinge
+        that is linear for misordered pairs, so that wrong grades pull less) and MPRank.
     weighting : str or None, default "NDCG@30"
         What a pair counts. None: all the same. ``"grade_difference"``: by its difference of grades.
         ``"NDCG"``, ``"AP"``, ``"ERR"`` or ``"RR"``: by the change of the measure if its rows were
@@ -175,7 +176,9 @@ class LambdaMART(BoostedRanker):
             "an integer from 2 to 255", lambda v: schema.at_least(2).test(v) and v <= 255
         ),
         "loss": schema.one_of(
-            *loss_names("logistic", "exponential", "fidelity", "squared_hinge", "squared")
+            *loss_names(
+                "logistic", "exponential", "fidelity", "squared_hinge", "smooth_hinge", "squared"
+            )
         ),
         "weighting": WEIGHTING,
         "subsample": schema.positive(1.0),

@@ -16,6 +16,7 @@ squared               O(m): the sum factorizes
 exponential           O(m)
 squared_hinge         O(m log m): a sweep over the scores with a Fenwick tree over the grades
 logistic, fidelity    O(pairs), vectorized: see feedback/_kernels/pair_losses
+smooth_hinge          O(pairs), one by one
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from rankwright.feedback.losses import (
     LOGISTIC,
     NDCG,
     RR,
+    SMOOTH_HINGE,
     SQUARED,
     SQUARED_HINGE,
 )
@@ -56,6 +58,10 @@ def pair_terms(difference, gap, loss):
     if loss == SQUARED_HINGE:
         short = 1.0 - difference
         return (2.0 * short, 2.0) if short > 0 else (0.0, 0.0)
+    if loss == SMOOTH_HINGE:
+        short = 1.0 - difference
+        slope = min(max(short, 0.0), 1.0)
+        return slope, slope / short if short > 0 else 0.0
     if loss == SQUARED:
         return 2.0 * (gap - difference), 2.0
     slope, curve, _ = smooth_terms(difference, loss)
@@ -406,6 +412,8 @@ def is_worth_it(m, spread, loss):
     """Whether sums over grades are faster than pairs for m rows whose scores spread so far."""
     if loss == SQUARED_HINGE:
         return m > 64
+    if loss == SMOOTH_HINGE:
+        return False
     return m > 4 and spread < 600.0
 
 
