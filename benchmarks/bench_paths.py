@@ -8,6 +8,7 @@ calls, with and without in turns. ``python -m benchmarks.bench_paths leaf_masks`
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -48,23 +49,25 @@ def _trees(n_features: int = 46) -> Any:
 
 
 def kernels() -> None:
-    """Compiled scoring against NumPy."""
+    """Compiled scoring against NumPy, of scorers as ``load_scorer`` gives them."""
     from rankwright.scoring import base
 
-    model, X = _trees()
-    steps = rw.RankBoost(n_estimators=300).fit(*workload(5_000, 46)[:2], qid=workload(5_000, 46)[2])
-    base.compile_kernels()
-    usual = base.kernels
-    compiled: Any = lambda n_pairs: base.compile_kernels()  # noqa: E731
-    base.kernels = compiled
-    none: Any = lambda n_pairs: None  # noqa: E731
-    for what, scorer in (("300 trees", model), ("300 thresholds", steps)):
+    scorers = [("300 trees, 46 features", *_trees())]
+    for d in (10, 46):
+        X, y, qid = workload(5_000, d)
+        model = rw.RankBoost(n_estimators=300).fit(X, y, qid=qid)
+        scorers.append((f"300 thresholds, {d} features", model, X))
+    module, usual = base.compile_kernels(), base.kernels
+    base.kernels = lambda n_pairs: module
+    for what, model, X in scorers:
+        scorer = model._scorer()
         for n in (100, 5_000):
-
-            def call(scorer: Any = scorer, n: int = n) -> Any:
-                return scorer.decision_function(X[:n])
-
-            _gain(f"kernels: {what}, {n:,} rows", call, "scoring.base", "kernels", none, 20)
+            rows = X[:n].copy()
+            _gain(
+                f"kernels: {what}, {n:,} rows",
+                lambda scorer=scorer, rows=rows: scorer.decision_function(rows),  # type: ignore[misc]
+                "scoring.base", "kernels", lambda n_pairs: None, 20,
+            )  # fmt: skip
     base.kernels = usual
 
 
@@ -145,6 +148,44 @@ def copied_codes() -> None:
     )  # fmt: skip
 
 
+def logistic_ndcg() -> None:
+    """LambdaMART's default gradients in their own kernel; off, by the kernel of all losses.
+
+    The switch is compiled in, so each way compiles in a process of its own.
+    """
+    print("  logistic_ndcg: gradients of 100,000 rows, 40 to a query, NDCG@30", end="", flush=True)
+    milliseconds = []
+    for widest in ("None", "0.0"):
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run(
+                [sys.executable, "-c", GRADIENTS, widest], check=True, capture_output=True,
+                text=True, env={**os.environ, "NUMBA_CACHE_DIR": folder},
+            )  # fmt: skip
+        milliseconds.append(float(done.stdout))
+    print(f" {milliseconds[0]:9.3f} ms  {milliseconds[1] / milliseconds[0]:6.2f} x", flush=True)
+
+
+GRADIENTS = """
+import sys, time
+import numpy as np
+from rankwright.feedback.base import Grades
+from rankwright.rankers.boosting._kernels import pair_gradients as kernels
+from rankwright.rankers.boosting.pair_losses import PairGradients, PairWeights
+from rankwright.runtime import Team
+
+kernels.WIDEST = kernels.WIDEST if sys.argv[1] == "None" else float(sys.argv[1])
+rng = np.random.default_rng(0)
+grades = Grades(rng.integers(0, 5, 100_000), np.arange(100_000) // 40)
+pairs = PairGradients(grades, None, "logistic", PairWeights.parse("NDCG@30"), Team(1))
+scores, seconds = rng.normal(size=len(pairs.rows)), []
+for _ in range(6):
+    start = time.process_time()
+    pairs.at(scores)
+    seconds.append(time.process_time() - start)
+print(1e3 * min(seconds))
+"""
+
+
 def letor() -> None:
     """The compiled parser of LETOR files against the one that explains every fault."""
     X, y, qid = workload(5_000, 46)
@@ -185,8 +226,8 @@ def explicit_map() -> None:
 PARTS = {
     part.__name__: part
     for part in (
-        kernels, leaf_masks, few_steps, lanes, gain_bounds, narrow_histograms, copied_codes, letor,
-        metric_blocks, explicit_map,
+        kernels, leaf_masks, few_steps, lanes, gain_bounds, narrow_histograms, copied_codes,
+        logistic_ndcg, letor, metric_blocks, explicit_map,
     )
 }  # fmt: skip
 
