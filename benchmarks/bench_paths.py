@@ -71,6 +71,27 @@ def kernels() -> None:
     base.kernels = usual
 
 
+def steps() -> None:
+    """Compiled scoring of random thresholds against NumPy, by shape."""
+    from rankwright.scoring import base
+    from rankwright.scoring.linear import Additive
+
+    rng = np.random.default_rng(0)
+    module, usual = base.compile_kernels(), base.kernels
+    base.kernels = lambda n_pairs: module
+    for d, k in ((10, 300), (46, 300), (46, 3_000), (136, 300)):
+        feature, default = rng.integers(d, size=k), rng.integers(2, size=k)
+        scorer = Additive.from_rounds(d, feature, rng.normal(size=k), default, rng.normal(size=k))
+        for n in (10, 100, 5_000, 60_000):
+            rows = rng.normal(size=(n, d))
+            _gain(
+                f"steps: {k:,} thresholds on {d} features, {n:,} rows",
+                lambda scorer=scorer, rows=rows: scorer.decision_function(rows),  # type: ignore[misc]
+                "scoring.base", "kernels", lambda n_pairs: None, 100 if n < 1_000 else 4,
+            )  # fmt: skip
+    base.kernels = usual
+
+
 def leaf_masks() -> None:
     """Masks of leaves against walking down the trees, both compiled."""
     from rankwright.scoring import base
@@ -226,7 +247,7 @@ def explicit_map() -> None:
 PARTS = {
     part.__name__: part
     for part in (
-        kernels, leaf_masks, few_steps, lanes, gain_bounds, narrow_histograms, copied_codes,
+        kernels, steps, leaf_masks, few_steps, lanes, gain_bounds, narrow_histograms, copied_codes,
         logistic_ndcg, letor, metric_blocks, explicit_map,
     )
 }  # fmt: skip
