@@ -31,8 +31,7 @@ Candidates = list[tuple[str, Any]]
 WEIGHTS = {"NDCG": "NDCG@30", "AP": "AP", "ERR": "ERR", "RR": "RR"}  # by the measure that decides
 FEW_ROWS = 3_000  # below that, trees have few and small leaves
 MANY_ROWS = 50_000  # from here, trees are a good default without validation
-MANY_CELLS = 20_000_000  # from here, a candidate is expensive, and larger trees pay
-MOST_CELLS = 100_000_000  # from here, three folds
+MANY_CELLS = 20_000_000  # from here, a candidate is expensive, and deep trees pay
 MOST_KERNEL_ROWS = 100_000  # the landmarks of KeepRank take 2 KB of memory a row
 MANY_COLUMNS = 2000  # of sparse rows; above that boosting is not tried
 N_LANDMARKS = 128  # of KeepRank; scoring 100 rows with five such models takes half a millisecond
@@ -41,13 +40,13 @@ N_LANDMARKS = 128  # of KeepRank; scoring 100 rows with five such models takes h
 def folds_for(quality: int, n_rows: int, n_features: int) -> tuple[int, int]:
     """How many folds, and how many times they are drawn.
 
-    >>> folds_for(3, 10_000, 46), folds_for(3, 1_000_000, 136), folds_for(5, 10_000, 46)
+    >>> folds_for(3, 10_000, 46), folds_for(3, 500_000, 136), folds_for(5, 10_000, 46)
     ((5, 1), (3, 1), (5, 2))
     """
     if quality == 1:
         return 1, 1
-    few = quality == 2 or (quality == 3 and n_rows * n_features >= MOST_CELLS)
-    n_folds = 3 if few else 5
+    large = n_rows * n_features >= MANY_CELLS
+    n_folds = 3 if quality == 2 or (large and quality == 3) else 5
     return n_folds, 2 if quality == 5 else 1
 
 
@@ -95,7 +94,7 @@ def default_candidates(
 def _boosted(measure: Measure, quality: int, n_rows: int, large: bool) -> Candidates:
     stopping = EarlyStopping(measure=str(measure), n_iter_no_change=40, wait_share=0.5)
     rounds: dict[str, Any] = {"n_estimators": 1000, "early_stopping": stopping}
-    leaves = 31 if large else 15 if n_rows >= FEW_ROWS else 6
+    leaves = 63 if large else 15 if n_rows >= FEW_ROWS else 6
     trees: dict[str, Any] = {
         **rounds,
         "max_leaf_nodes": leaves,
@@ -109,15 +108,14 @@ def _boosted(measure: Measure, quality: int, n_rows: int, large: bool) -> Candid
         found.append(("FRank", FRank(n_estimators=200, early_stopping=stopping)))
         small = TreeRanking(max_leaf_nodes=leaves)
         found.append(("RankBoost trees", RankBoost(estimator=small, **rounds)))
-    slow = {"learning_rate": 0.05}
+    slow = {"learning_rate": 0.1 if large else 0.05}
     variants: dict[str, dict[str, Any]] = {"LambdaMART squared": {**squared, **slow}}
     if weighting is not None:
-        variants[f"LambdaMART {measure.name}"] = {"weighting": weighting, **(slow if large else {})}
+        variants[f"LambdaMART {measure.name}"] = {"weighting": weighting}
     if weighting is None or quality >= 4:
         variants["LambdaMART logistic"] = {"weighting": None, "colsample": 0.5}
-    if quality >= 3:
-        variants["LambdaMART grade difference"] = {"weighting": "grade_difference", **slow}
     if quality >= 3 and not large:
+        variants["LambdaMART grade difference"] = {"weighting": "grade_difference", **slow}
         few = {"weighting": weighting, "max_leaf_nodes": max(4, leaves // 2), "colsample": 0.5}
         variants["LambdaMART small trees"] = few
         variants["LambdaMART few features"] = {**squared, "colsample": 0.3}
