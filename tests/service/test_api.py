@@ -373,7 +373,8 @@ def test_learning_while_serving_moves_the_list(serve):
     assert [item["id"] for item in again.rank(rows)["items"]] == ["a2", "a1", "a0"]
 
 
-def test_requests_do_not_wait_while_tree_kernels_compile(serve, tmp_path, monkeypatch):
+@pytest.mark.parametrize("ensemble", [False, True])
+def test_requests_do_not_wait_while_tree_kernels_compile(serve, tmp_path, monkeypatch, ensemble):
     from rankwright.scoring import _kernels, base
 
     sample = make_queries(20, n_features=3, random_state=0)
@@ -384,8 +385,9 @@ def test_requests_do_not_wait_while_tree_kernels_compile(serve, tmp_path, monkey
         go_on.wait(60)
         _kernels.add_trees(*arguments)
 
-    model = rw.LambdaMART(n_estimators=5).fit(sample.X, sample.y, qid=sample.qid)
-    rw.save(model, path)
+    model = rw.LambdaMART(n_estimators=5)
+    model = rw.RankEnsemble([model, rw.Regression()]) if ensemble else model
+    rw.save(model.fit(sample.X, sample.y, qid=sample.qid), path)
     module = SimpleNamespace(add_trees=slow, add_masked_trees=_kernels.add_masked_trees)
     monkeypatch.setattr(base, "compile_kernels", lambda: module)
     client = serve(models=(str(path),))

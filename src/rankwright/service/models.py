@@ -24,8 +24,8 @@ from rankwright.persist.foreign import foreign_kind
 from rankwright.persist.format import read_file, refusing
 from rankwright.persist.scorer import SavedScorer, load_scorer, scorer_of
 from rankwright.scoring.base import can_compile, warming_up
-from rankwright.scoring.linear import Additive, Linear
-from rankwright.scoring.trees import ROWS_FOR_MASKS, Trees
+from rankwright.scoring.linear import Linear
+from rankwright.scoring.trees import ROWS_FOR_MASKS
 from rankwright.service.api.problems import Problem
 from rankwright.service.api.types import ModelInfo
 from rankwright.service.log.store import Store, put_state
@@ -294,13 +294,17 @@ class Models:
 
 
 def warm_up(served: Served) -> None:
-    """Compile the loops that score a model, or load them; other threads use NumPy meanwhile."""
-    scorer = getattr(served.model, "scorer", None)
-    if not isinstance(scorer, Trees | Additive) or not can_compile():
+    """Compile the loops that score a model, or load them; other threads use NumPy meanwhile.
+
+    A sum also merges its terms here, not in its first request. Models without loops load nothing.
+    """
+    model = served.model
+    if not isinstance(model, SavedScorer) or not can_compile():
         return
+    values = (0.0, np.nan) if model.allow_nan else (0.0,)
     with warming_up():
-        for n_rows, value in ((1, 0.0), (1, np.nan), (ROWS_FOR_MASKS, 0.0)):
-            scorer.decision_function(np.full((n_rows, scorer.n_inputs), value))
+        for n_rows, value in (*((1, value) for value in values), (ROWS_FOR_MASKS, 0.0)):
+            model.scorer.decision_function(np.full((n_rows, model.scorer.n_features), value))
 
 
 def served_from_file(path: str) -> Served:
