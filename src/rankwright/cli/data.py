@@ -21,8 +21,8 @@ def check(
     against: str | None = None,
     strict: bool = False,
     json: sh.Json = False,
-    table: sh.GradedOptions = sh.GradedOptions(),  # noqa: B008
-    reading: sh.RatingsOptions = sh.RatingsOptions(),  # noqa: B008
+    table: sh.GradedOptions = sh.GradedOptions(),
+    reading: sh.RatingsOptions = sh.RatingsOptions(),
 ) -> None:
     """Check data for mistakes: PASS, WARN or FAIL for each rule.
 
@@ -56,8 +56,8 @@ def info(
     *,
     digest: bool = False,
     json: sh.Json = False,
-    table: sh.GradedOptions = sh.GradedOptions(),  # noqa: B008
-    reading: sh.RatingsOptions = sh.RatingsOptions(),  # noqa: B008
+    table: sh.GradedOptions = sh.GradedOptions(),
+    reading: sh.RatingsOptions = sh.RatingsOptions(),
 ) -> None:
     """Describe a model or data file.
 
@@ -89,7 +89,7 @@ def convert(
     *,
     write_as: sh.Format | None = None,
     json: sh.Json = False,
-    table: sh.GradedOptions = sh.GradedOptions(),  # noqa: B008
+    table: sh.GradedOptions = sh.GradedOptions(),
 ) -> None:
     """Convert data to another format; numbers are preserved exactly.
 

@@ -19,20 +19,20 @@ def recommend(
     ratings: str,
     /,
     *,
-    user: list[str] = [],  # noqa: B006
-    new: list[str] = [],  # noqa: B006
+    user: list[str] = [],
+    new: list[str] = [],
     n: Annotated[sh.Count, Parameter(alias="-n")] = 10,
     explain: bool = False,
     evaluate: Literal["last", "time"] | None = None,
     ranker: str | None = None,
-    set: sh.Settings = [],  # noqa: B006
+    set: sh.Settings = [],
     duplicates: Literal["error", "first", "last", "mean"] = "error",
     random_state: sh.RandomState = 0,
     save: str | None = None,
     output: sh.Output = None,
     json: sh.Json = False,
-    reading: sh.RatingsOptions = sh.RatingsOptions(),  # noqa: B008
-    events: sh.EventOptions = sh.EventOptions(),  # noqa: B008
+    reading: sh.RatingsOptions = sh.RatingsOptions(),
+    events: sh.EventOptions = sh.EventOptions(),
 ) -> None:
     """Recommend items that users have not rated or taken yet.
 
@@ -132,11 +132,11 @@ def fuse(
     *runs: str,
     method: Method | None = None,
     norm: Norm = "minmax",
-    weights: list[float] = [],  # noqa: B006
+    weights: list[float] = [],
     k: float = 60.0,
     qrels: str | None = None,
     ranker: str | None = None,
-    set: sh.Settings = [],  # noqa: B006
+    set: sh.Settings = [],
     save: str | None = None,
     model: str | None = None,
     cutoff: sh.Cutoff = None,

@@ -23,7 +23,7 @@ def predict(
     grades: bool = False,
     cluster: sh.Cluster = None,
     json: sh.Json = False,
-    table: sh.TableOptions = sh.TableOptions(),  # noqa: B008
+    table: sh.TableOptions = sh.TableOptions(),
 ) -> None:
     """Score items with a model: one score per line, in the order of the data.
 
@@ -57,7 +57,7 @@ def rank(
     cluster: sh.Cluster = None,
     name: sh.RunName = "rankwright",
     json: sh.Json = False,
-    table: sh.TableOptions = sh.TableOptions(),  # noqa: B008
+    table: sh.TableOptions = sh.TableOptions(),
 ) -> None:
     """Rank the items of each query with a model, best first.
 
@@ -110,13 +110,13 @@ def evaluate(
     data: str,
     /,
     *,
-    measures: sh.Measures = ["NDCG@10", "AP"],  # noqa: B006
+    measures: sh.Measures = ["NDCG@10", "AP"],
     like: sh.Like = None,
     per_query: bool = False,
     fail_under: str | None = None,
     cluster: sh.Cluster = None,
     json: sh.Json = False,
-    table: sh.GradedOptions = sh.GradedOptions(),  # noqa: B008
+    table: sh.GradedOptions = sh.GradedOptions(),
 ) -> None:
     """Evaluate a system on graded data.
 
@@ -189,8 +189,8 @@ class LogOptions:
 
 def compare(
     *files: str,
-    measures: sh.Measures = ["NDCG@10", "AP"],  # noqa: B006
-    names: list[str] = [],  # noqa: B006
+    measures: sh.Measures = ["NDCG@10", "AP"],
+    names: list[str] = [],
     table: Literal["text", "markdown", "latex", "html"] = "text",
     intervals: bool = False,
     baseline: str | None = None,
@@ -200,7 +200,7 @@ def compare(
     output: sh.Output = None,
     report: sh.Report = None,
     json: sh.Json = False,
-    reading: sh.GradedOptions = sh.GradedOptions(),  # noqa: B008
+    reading: sh.GradedOptions = sh.GradedOptions(),
     on_log: LogOptions = LogOptions(),
 ) -> None:
     """Compare systems on the same data, in a table with significance tests.
@@ -267,13 +267,13 @@ def export(
     allow_order_only: bool = False,
     check: str | None = None,
     missing: Literal["model", "zero", "never"] = "model",
-    feature_names: list[str] = [],  # noqa: B006
+    feature_names: list[str] = [],
     name: str | None = None,
     feature_set: str | None = None,
     constant: float | None = None,
     dialect: Literal["duckdb", "postgresql", "sqlite"] | None = None,
     json: sh.Json = False,
-    table: sh.TableOptions = sh.TableOptions(),  # noqa: B008
+    table: sh.TableOptions = sh.TableOptions(),
 ) -> None:
     """Export a model to another program, with a certificate that it gives the same scores.
 

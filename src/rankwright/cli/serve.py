@@ -45,13 +45,13 @@ def serve(
     port: sh.Port = 8000,
     tokens: Annotated[str | None, Parameter(name="--token-file")] = None,
     learn: str | None = None,
-    set: sh.Settings = [],  # noqa: B006
+    set: sh.Settings = [],
     learn_from: Literal["grades", "clicks"] = "grades",
     grades: str = "0-5",
     snapshot_every: sh.Count = 1000,
     retention_days: float | None = None,
     rate_limit: float | None = None,
-    allow_host: list[str] = [],  # noqa: B006
+    allow_host: list[str] = [],
     judging: JudgingOptions = JudgingOptions(),
 ) -> None:
     """Rank, recommend and fuse over HTTP; collect feedback and learn from it.
@@ -152,7 +152,7 @@ def demo(
 
 def compile(
     *,
-    family: list[str] = [],  # noqa: B006
+    family: list[str] = [],
     processes: sh.MaybeCount = None,
     json: sh.Json = False,
 ) -> None:

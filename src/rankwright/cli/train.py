@@ -97,13 +97,13 @@ def train(
     output: sh.NewModel = "model.rw",
     valid: str | None = None,
     ranker: str = "auto",
-    set: sh.Settings = [],  # noqa: B006
-    measures: sh.Measures = [],  # noqa: B006
+    set: sh.Settings = [],
+    measures: sh.Measures = [],
     random_state: sh.RandomState = 0,
     checkpoint: str | None = None,
     report: sh.Report = None,
     json: sh.Json = False,
-    table: sh.GradedOptions = sh.GradedOptions(),  # noqa: B008
+    table: sh.GradedOptions = sh.GradedOptions(),
     choice: ChoiceOptions = ChoiceOptions(),
     clicks: ClickOptions = ClickOptions(),
     engine: EngineOptions = EngineOptions(),
@@ -234,8 +234,8 @@ def tune(
     /,
     *,
     ranker: str = "RankBoost",
-    grid: list[str] = [],  # noqa: B006
-    set: list[str] = [],  # noqa: B006
+    grid: list[str] = [],
+    set: list[str] = [],
     valid: str | None = None,
     cv: Annotated[int, Parameter(name="--folds", validator=validators.Number(gte=2))] = 5,
     measure: Annotated[str | None, Parameter(name="--measures", alias="-m")] = None,
@@ -245,7 +245,7 @@ def tune(
     random_state: sh.RandomState = 0,
     output: sh.NewModel = "model.rw",
     json: sh.Json = False,
-    table: sh.GradedOptions = sh.GradedOptions(),  # noqa: B008
+    table: sh.GradedOptions = sh.GradedOptions(),
 ) -> None:
     """Tune the parameters of a ranker by cross-validation; train the best on all queries.
 
