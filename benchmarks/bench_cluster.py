@@ -39,7 +39,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
     parser.add_argument("--rows", type=int, nargs="+", help="sizes of the data")
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--models", nargs="+", help="Regression, MPRank, RankSVM, LambdaMART, ...")
+    parser.add_argument("--models", nargs="+", help="RidgeRanker, MPRank, RankSVM, LambdaMART, ...")
     parser.add_argument("--rounds", type=int, default=20, help="rounds of boosting")
     parser.add_argument("--kills", type=int, default=20)
     options = parser.parse_args(arguments)

@@ -1,6 +1,6 @@
 """Every ranker on extreme data: a million columns, one query of 100,000 documents, large features.
 
-``python -m benchmarks.bench_extremes wide`` runs one part; ``wide Regression,KNN`` only the
+``python -m benchmarks.bench_extremes wide`` runs one part; ``wide RidgeRanker,KNN`` only the
 rankers whose name starts so. CPU seconds of ``fit`` and ``decision_function`` on one thread,
 compiled before; a process of its own for each ranker, which a limit of CPU seconds ends.
 """

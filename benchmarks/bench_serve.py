@@ -75,7 +75,7 @@ def _model_files(folder: Path) -> dict[str, str]:
     """A linear model, 300 boosted stumps and 300 trees of 31 leaves, of 46 features."""
     sample = make_queries(60, n_features=N_FEATURES, random_state=0)
     models = {
-        "linear": rw.Regression(),
+        "linear": rw.RidgeRanker(),
         "300 stumps": rw.RankBoost(n_estimators=300),
         "300 trees": rw.LambdaMART(n_estimators=300, max_leaf_nodes=31),
     }

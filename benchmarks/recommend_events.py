@@ -32,7 +32,7 @@ from experiments.rankboost import topn_peers
 from sklearn.base import clone
 
 import rankwright as rw
-from rankwright.recommend.experts import EASE, ImplicitALS, ItemCosine
+from rankwright.recommend.events import EASE, ImplicitALS, ItemCosine
 
 N, N_USERS = 100, 2000
 BASE = (500_000, 5_000, 1_000)  # events, users, items

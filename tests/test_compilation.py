@@ -20,7 +20,7 @@ from rankwright.runtime import kernels
 
 
 def test_a_fit_that_compiles_nothing_says_nothing(caplog: Any) -> None:
-    for model in (rw.Regression(), rw.MPRank()):
+    for model in (rw.RidgeRanker(), rw.MPRank()):
         model.fit(np.eye(3), [0, 1, 2])
     assert not caplog.records
 

@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.cluster.setup import cluster, every_model, files, fingerprint, fit_frame, read_frame
 
 BYTES_OF_LOCAL = ("LambdaMART", "RankBoost", "OAPBPM")
-NEAR_LOCAL = ("Regression", "MPRank", "RankSVM")
+NEAR_LOCAL = ("RidgeRanker", "MPRank", "RankSVM")
 STREAMS = ("OAPBPM",)  # another order of rows is another stream
 
 

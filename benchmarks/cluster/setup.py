@@ -16,7 +16,7 @@ N_FEATURES, QUERY = 46, 100
 
 
 def models(options: Any) -> dict[str, Callable[[], Any]]:
-    names = options.models or ["Regression", "MPRank", "RankSVM", "LambdaMART"]
+    names = options.models or ["RidgeRanker", "MPRank", "RankSVM", "LambdaMART"]
     return {name: every_model(options.rounds)[name] for name in names}
 
 
@@ -24,7 +24,7 @@ def every_model(rounds: int) -> dict[str, Callable[[], Any]]:
     import rankwright as rw
 
     return {
-        "Regression": rw.Regression,
+        "RidgeRanker": rw.RidgeRanker,
         "MPRank": rw.MPRank,
         "RankSVM": lambda: rw.RankSVM(C=100.0, tol=1e-3),
         "LambdaMART": lambda: rw.LambdaMART(n_estimators=rounds),

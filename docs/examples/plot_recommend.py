@@ -12,7 +12,7 @@ import numpy as np
 import rankwright as rw
 from rankwright.data import make_ratings
 from rankwright.recommend import evaluate_top_n
-from rankwright.recommend.experts import ItemCosine, Popularity
+from rankwright.recommend.events import ItemCosine, Popularity
 
 ratings = make_ratings(400, 150, random_state=0).ratings
 liked = np.random.default_rng(0).permutation(np.flatnonzero(ratings.value >= 4))

@@ -39,7 +39,7 @@ TREES = {
 BOOST = rw.RankBoost()
 
 OURS = [  # eight trials each
-    System("Regression", rw.Regression(), {"alpha": C8}),
+    System("Regression", rw.RidgeRanker(), {"alpha": C8}),
     System(
         "PRank, averaged",
         rw.PRank(average=True, random_state=0),

@@ -24,10 +24,10 @@ from experiments.rankboost.table_movielens import misranked
 
 import rankwright as rw
 from rankwright.recommend.evaluation import split_by_time, split_ratings
-from rankwright.recommend.models.base import RatingModel, Table
-from rankwright.recommend.models.blend import predict_rows
-from rankwright.recommend.models.factors import MatrixFactorization
-from rankwright.recommend.models.neighbors import ItemKNN, UserSimilarity
+from rankwright.recommend.ratings.base import RatingModel, Table
+from rankwright.recommend.ratings.blend import predict_rows
+from rankwright.recommend.ratings.factors import MatrixFactorization
+from rankwright.recommend.ratings.neighbors import ItemKNN, UserSimilarity
 
 RESULTS = Path(__file__).parents[1] / "_results" / "rankboost_choose_recommender.json"
 

@@ -23,8 +23,8 @@ from sklearn.pipeline import make_pipeline
 from threadpoolctl import threadpool_limits
 
 import rankwright as rw
+from rankwright import recommend
 from rankwright.data.queries import split_within_users
-from rankwright.recommend.evaluation import compare_rankers
 
 RESULTS = Path(__file__).parents[1] / "_results"
 FILL = {
@@ -90,9 +90,9 @@ def algorithms(n_features: int) -> dict[str, Any]:
         "nearest neighbor": rw.NearestNeighbor(),
         "  shrinkage 100": rw.NearestNeighbor(shrinkage=100.0),
         "k-NN, k = 20": rw.KNN(),
-        "regression, least norm": rw.Regression(fit_intercept=False),
-        "regression, basic": rw.Regression(fit_intercept=False, solution="basic"),
-        "normalized regression": rw.Regression(),
+        "regression, least norm": rw.RidgeRanker(fit_intercept=False),
+        "regression, basic": rw.RidgeRanker(fit_intercept=False, solution="basic"),
+        "normalized regression": rw.RidgeRanker(),
         "random": None,
     }
 
@@ -161,7 +161,9 @@ def _work(job: Job) -> float:
     split = split_within_users(SHARED[0].user, random_state=job.seed)
     chosen = {n: a for n, a in algorithms(len(point.reference)).items() if n not in before}
     fill = {name: how for name, how in FILL.items() if name in chosen}
-    found = compare_rankers(SHARED[0], split, chosen, point.targets, point.reference, missing=fill)
+    found = recommend.compare(
+        SHARED[0], split, chosen, point.targets, point.reference, missing=fill
+    )
     tables = {name: scores.matrix.T for name, scores in found.items()}
     keep(job.path, {"user": point.targets, **before, **tables})
     return time.process_time() - start

@@ -36,7 +36,7 @@ from experiments.rankboost.movies import (
 
 import rankwright as rw
 from rankwright.data.queries import split_within_users
-from rankwright.recommend.models.per_user import ReferenceUsers, prepared
+from rankwright.recommend.ratings.per_user import ReferenceUsers, prepared
 
 SEED, N_VALIDATION = 101, 100
 ROUNDS, SCALES = (5, 10, 20, 40, 80, 140, 280), (0.5, 1.0, 2.0, 4.0)
@@ -72,7 +72,7 @@ class Method(NamedTuple):
             n_estimators=140 if self.over else max(ROUNDS),
             cumulative=True,
             learning_rate=self.learning_rate,
-            colsample=self.colsample,
+            colsample_bytree=self.colsample,
             default=self.default,
             random_state=0,
         )

@@ -26,8 +26,8 @@ from experiments.rankboost.recsys_peers import PEERS, Scored
 
 import rankwright as rw
 from rankwright.recommend.evaluation import split_by_time, split_ratings
-from rankwright.recommend.models.base import RatingModel, Table
-from rankwright.recommend.models.blend import MODELS, predict_rows
+from rankwright.recommend.ratings.base import RatingModel, Table
+from rankwright.recommend.ratings.blend import MODELS, predict_rows
 
 RESULTS = Path(__file__).parents[1] / "_results"
 MEASURES = ["Disagreement", "NDCG@10", "AP(rel=max)"]

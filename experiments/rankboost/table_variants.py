@@ -18,8 +18,8 @@ import numpy as np
 from experiments.rankboost.movies import RESULTS, load, mean_and_error, size_of
 
 import rankwright as rw
+from rankwright import recommend
 from rankwright.data.queries import split_within_users
-from rankwright.recommend.evaluation import compare_rankers
 
 SEED = 100
 FILMS = (0, 25, 50, 100, 10_000)
@@ -56,10 +56,10 @@ def main(argv: list[str] | None = None) -> None:
     bins = [(films >= low) & (films < high) for low, high in pairwise(FILMS)]
     groups = [np.ones(len(targets), bool), *bins]
     tried = variants(n_features)
-    five = _disagreement(compare_rankers(ratings, split, tried, targets, reference))
+    five = _disagreement(recommend.compare(ratings, split, tried, targets, reference))
     merged = replace(ratings, value=np.digitize(ratings.value, [2.5, 3.5]).astype(float))
     few = {name: tried[name] for name in ("RankBoost", "VSIM")}
-    three = _disagreement(compare_rankers(merged, split, few, targets, reference))
+    three = _disagreement(recommend.compare(merged, split, few, targets, reference))
     print(f"{len(targets)} users, {n_features} features; minus VSIM, by films of feedback")
     heads = [f"{low}-{high - 1}" for low, high in pairwise(FILMS[:-1])] + [f"{FILMS[-2]}+"]
     print(f"  {'':<24}{'':>9}" + "".join(f"{head:>17}" for head in ["all", *heads]))

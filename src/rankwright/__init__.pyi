@@ -15,15 +15,15 @@ from . import selection as selection
 from . import service as service
 from . import testing as testing
 from .compilation import compile_kernels as compile_kernels
+from .data.behavior.attributes import Attributes as Attributes
 from .data.behavior.click_simulation import ClickSimulator as ClickSimulator
-from .data.behavior.features import Features as Features
 from .data.behavior.impressions import ImpressionLog as ImpressionLog
 from .data.behavior.interactions import Interactions as Interactions
 from .data.behavior.ratings import Ratings as Ratings
 from .data.datasets.catalog import list_datasets as list_datasets
 from .data.datasets.catalog import load_dataset as load_dataset
 from .data.io.conversion import write_items as write_items
-from .data.io.interactions import read_features as read_features
+from .data.io.interactions import read_attributes as read_attributes
 from .data.io.interactions import read_feedback as read_feedback
 from .data.io.interactions import read_interactions as read_interactions
 from .data.io.items import read_items as read_items
@@ -78,7 +78,7 @@ from .rankers.ensemble import RankEnsemble as RankEnsemble
 from .rankers.gradient.ranknet import RankNet as RankNet
 from .rankers.gradient.ranksvm import LargeMarginOrdinal as LargeMarginOrdinal
 from .rankers.gradient.ranksvm import RankSVM as RankSVM
-from .rankers.gradient.regression import Regression as Regression
+from .rankers.gradient.regression import RidgeRanker as RidgeRanker
 from .rankers.keeprank.keeprank import KeepRank as KeepRank
 from .rankers.keeprank.online import OnlineKeepRank as OnlineKeepRank
 from .rankers.magnitude.base import cut_at_gap as cut_at_gap

@@ -30,7 +30,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     train, test = items.take(items.qid < 28), items.take(items.qid >= 28)
     rw.write_letor(train, folder / "train.txt")
     rw.write_letor(test, folder / "test.txt")
-    model = rw.Regression().fit(train.X, train.y, qid=train.qid)
+    model = rw.RidgeRanker().fit(train.X, train.y, qid=train.qid)
     rw.save(model, folder / "model.rw")
     rw.save(rw.PRank().fit(train.X, train.y, qid=train.qid), folder / "prank.rw")
     engines = make_engines(12, 20, 3, list_length=10, random_state=0)

@@ -143,7 +143,7 @@ def test_a_value_is_searched_or_set_and_named_once(shell):
 
 
 def test_a_value_that_the_ranker_refuses_is_not_searched(shell):
-    words = ["tune", "$F/train.txt", "--ranker", "Regression", "--grid", "alpha=-1,1"]
+    words = ["tune", "$F/train.txt", "--ranker", "RidgeRanker", "--grid", "alpha=-1,1"]
     assert "alpha must be a number >= 0" in shell(*words, "--folds", "2", code=2).stderr
 
 
@@ -190,7 +190,7 @@ def test_a_ranker_that_needs_every_value_names_the_missing_one(shell, shop, word
     (shop / "gaps.csv").write_text(SHOP.replace(",9,", ",,"))
     choice = ["--feature", "price", "--ranker", "regression"]
     done = shell(words[0], "gaps.csv", *NAMED, *choice, *words[1:], code=3)
-    assert "gaps.csv: Regression needs every value, and item 3 has no value for price (6 " in (
+    assert "gaps.csv: RidgeRanker needs every value, and item 3 has no value for price (6 " in (
         done.stderr
     )
 

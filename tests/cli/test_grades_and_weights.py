@@ -97,13 +97,13 @@ def test_every_column_of_words_of_a_jsonl_file_is_named(tmp_path) -> None:
 def test_weights_and_words_reach_the_training_of_a_shell(shell, shop) -> None:
     words = ["--decimal", ",", "--drop", "title", "--drop", "brand"]
     grades = ["--grades", ",".join(f"{word}={grade}" for word, grade in WORDS.items())]
-    train = ["train", str(shop), "--ranker", "Regression", *words, *grades]
+    train = ["train", str(shop), "--ranker", "RidgeRanker", *words, *grades]
     done = shell(*train, "-o", "plain.rw", "--drop", "importance")
     assert "--decimal ," in done.stderr + done.stdout  # the next command reads the same columns
     shell(*train, "-o", "weighted.rw", "--weight-column", "importance")
     items = _read(shop)
     for name, weight in (("plain.rw", None), ("weighted.rw", items.weight)):
-        twin = rw.Regression().fit(items.X, items.y, qid=items.qid, sample_weight=weight)
+        twin = rw.RidgeRanker().fit(items.X, items.y, qid=items.qid, sample_weight=weight)
         found = rw.load_scorer(name).decision_function(items.X)
         assert found == pytest.approx(twin.decision_function(items.X))
     told = shell("evaluate", "plain.rw", str(shop), *words, *grades, "--json").stdout

@@ -195,7 +195,7 @@ def taken_for_granted(folder: Path) -> dict[str, object]:
         rw.write_run(run, folder / f"{run.name}.run")
     rw.write_qrels(engines.qrels, folder / "judged.qrels")
     names = {"X": data.X, "y": data.y, "qid": data.qid, "frame": data.X, "new_runs": runs}
-    model = rw.Regression().fit(data.X, data.y, qid=data.qid)
+    model = rw.RidgeRanker().fit(data.X, data.y, qid=data.qid)
     other = rw.evaluate(data.X[:, 0], data.y, data.qid, ["NDCG@10", "AP", "P(rel=2)@5"])
     valid = {"X_val": data.X, "y_val": data.y, "qid_val": data.qid}
     rw.write_letor(data.take(data.qid < 20), folder / "train.txt")

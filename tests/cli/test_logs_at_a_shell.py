@@ -47,7 +47,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "pairs.csv").write_text("\n".join(["winner,loser,weight,query", *lines]) + "\n")
     for name, column in (("old", 0), ("new", None)):
         y = items.y if column is None else items.X[:, column]
-        model = rw.Regression().fit(items.X, y, qid=items.qid)
+        model = rw.RidgeRanker().fit(items.X, y, qid=items.qid)
         model.feature_names_in_ = np.array([f"f{k}" for k in range(4)], dtype=object)
         rw.save(model, folder / f"{name}.rw")
     return folder
@@ -130,7 +130,7 @@ def test_a_log_may_come_through_a_pipe(shell: Shell, folder: Path, tmp_path: Pat
 
 
 def test_training_on_clicks_as_grades_warns(shell: Shell, folder: Path) -> None:
-    done = shell("train", str(folder / "log.csv"), "--y", "clicked", "--ranker", "Regression")
+    done = shell("train", str(folder / "log.csv"), "--y", "clicked", "--ranker", "RidgeRanker")
     assert "'clicked' is a click" in done.stderr
     assert "'position' is where the item was shown" in done.stderr
 
@@ -179,7 +179,7 @@ def test_check_flags_clicks_as_grades_and_positions_as_features(
 def test_the_store_of_the_service_is_a_log(tmp_path: Path) -> None:
     pytest.importorskip("apsw")
     from rankwright.exceptions import DataError
-    from rankwright.service import read_impressions as read_log
+    from rankwright.service import read_log
     from rankwright.service.log.entries import Feedback, encode
     from rankwright.service.log.store import Store
 
@@ -239,7 +239,7 @@ def test_info_and_check_read_the_store_of_the_service(shell: Shell, store: Path)
     about = json.loads(shell("info", str(store), "--json").stdout)
     assert (about["format"], about["n_sessions"]) == ("store", 2001)
     assert "PASS  readable: ImpressionLog(" in shell("check", str(store)).stdout
-    dwell = rw.service.read_impressions(store).dwell
+    dwell = rw.service.read_log(store).dwell
     assert dwell is not None
     assert set(dwell[~np.isnan(dwell)]) == {12.5}
     assert "--clicks" in shell("train", str(store), code=3).stderr

@@ -150,7 +150,7 @@ def test_remarks_do_not_go_where_results_go_when_their_stream_is_closed(files, t
     words = f"train {files / 'train.txt'} --ranker regression --json -o m.rw"
     command = f'"{sys.executable}" -m rankwright {words} 2>&-'
     done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, check=True)
-    assert json.loads(done.stdout)["ranker"] == "Regression"
+    assert json.loads(done.stdout)["ranker"] == "RidgeRanker"
 
 
 def test_options_come_from_a_toml_file_and_words_win(shell, tmp_path):

@@ -74,7 +74,7 @@ def test_pipes_and_devices_may_be_given_twice(shell):
 def test_group_sizes_are_found_beside_the_data(shell, tmp_path):
     (tmp_path / "rank.train").write_text("".join(f"{k % 3} 1:{k} 2:{k % 5}\n" for k in range(30)))
     assert "number of lines" not in shell("info", "rank.train").stderr
-    told = shell("train", "rank.train", "--ranker", "Regression")
+    told = shell("train", "rank.train", "--ranker", "RidgeRanker")
     assert "no line has a qid, so all items are taken as one list" in told.stderr
     assert "on all 30 rows" in told.stderr
     assert "the rows of a single list" in told.stdout
@@ -83,7 +83,7 @@ def test_group_sizes_are_found_beside_the_data(shell, tmp_path):
     assert "each query is read from rank.train.query" in told.stderr
     assert json.loads(told.stdout)["n_queries"] == 3
     (tmp_path / "sizes").write_text("5\n" * 6)
-    told = shell("train", "rank.train", "--group", "sizes", "--ranker", "Regression")
+    told = shell("train", "rank.train", "--group", "sizes", "--ranker", "RidgeRanker")
     assert "6 queries" in told.stderr
     shell("evaluate", "model.rw", "rank.train")
     shell("check", "rank.train")
@@ -203,7 +203,7 @@ def test_a_report_that_cannot_be_written_leaves_the_model(shell, tmp_path, monke
         raise OSError(28, "No space left on device", "page.html")
 
     monkeypatch.setattr(rankwright.report, "write_training", full)
-    words = ("train", "$F/train.txt", "--ranker", "Regression", "--report", "page.html")
+    words = ("train", "$F/train.txt", "--ranker", "RidgeRanker", "--report", "page.html")
     result = shell(*words, code=5)
     assert "page.html: No space left on device" in result.stderr
     assert rw.load(tmp_path / "model.rw").coef_.shape == (4,)

@@ -307,7 +307,7 @@ def test_convert_knows_runs(shell, tmp_path):
 
 def test_info_describes_models_and_data(shell):
     model = json.loads(shell("info", "$F/model.rw", "--json").stdout)
-    assert (model["kind"], model["n_features"]) == ("Regression", 4)
+    assert (model["kind"], model["n_features"]) == ("RidgeRanker", 4)
     items = json.loads(shell("info", "$F/test.txt", "--json").stdout)
     assert items["n_queries"] == 12
     assert sum(items["grades"].values()) == items["n_items"]

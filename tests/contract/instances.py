@@ -8,9 +8,9 @@ from __future__ import annotations
 import rankwright as rw
 
 INSTANCES = [
-    rw.Regression(),
-    rw.Regression(alpha=1.0, center=False),
-    rw.Regression(solution="basic", fit_intercept=False),
+    rw.RidgeRanker(),
+    rw.RidgeRanker(alpha=1.0, center=False),
+    rw.RidgeRanker(solution="basic", fit_intercept=False),
     rw.RankSVM(),
     rw.RankSVM(loss="hinge"),
     rw.RankSVM(kernel="rbf"),
@@ -73,7 +73,7 @@ INSTANCES = [
         [("a", rw.RankBoost(n_estimators=9)), ("b", rw.RankBoost(n_estimators=5))], weights=[1, 3]
     ),
     rw.RankEnsemble(
-        [rw.RankSVM(kernel="rbf"), rw.RankEnsemble([rw.Regression(), rw.RankNet(random_state=0)])]
+        [rw.RankSVM(kernel="rbf"), rw.RankEnsemble([rw.RidgeRanker(), rw.RankNet(random_state=0)])]
     ),
     rw.WidrowHoff(),
     rw.MulticlassPerceptron(),

@@ -15,7 +15,7 @@ Y = np.digitize(X @ RNG.normal(size=220), [-15, 0, 15])
 
 @pytest.mark.parametrize(
     "model",
-    [rw.Regression(), rw.RankNet(max_iter=2, random_state=0), rw.RankSVM(), rw.MPRank()],
+    [rw.RidgeRanker(), rw.RankNet(max_iter=2, random_state=0), rw.RankSVM(), rw.MPRank()],
     ids=lambda model: type(model).__name__,
 )
 def test_training_does_not_depend_on_the_number_of_blas_threads(model: rw.Ranker) -> None:

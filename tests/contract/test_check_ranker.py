@@ -19,7 +19,7 @@ from rankwright import (
     PRank,
     Ranker,
     RankSVM,
-    Regression,
+    RidgeRanker,
     load,
     load_scorer,
     save,
@@ -52,7 +52,7 @@ def test_the_check_that_failed_is_named() -> None:
     assert len(str(caught.value).split("\n")[1]) > 10  # and says why
 
 
-class Broken(Regression):
+class Broken(RidgeRanker):
     def _fit(self, X: Any, feedback: Any) -> None:
         raise KeyError("a fault")
 
@@ -101,7 +101,7 @@ def test_a_ranker_of_the_users_is_saved_as_its_scorer(tmp_path: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "given, words", [(Regression, r"instance, Regression\(\)"), (Ridge(), "subclass")]
+    "given, words", [(RidgeRanker, r"instance, RidgeRanker\(\)"), (Ridge(), "subclass")]
 )
 def test_only_rankers_are_checked(given: Any, words: str) -> None:
     with pytest.raises(TypeError, match=words):

@@ -136,7 +136,7 @@ def test_what_cannot_be_read_is_refused_by_name(tmp_path) -> None:
 
 
 def test_features_are_numbers_categories_and_counts() -> None:
-    features = rw.Features.from_frame(
+    features = rw.Attributes.from_frame(
         {"item": ["a", "b"], "year": [1990, 2010], "genres": ["Crime|Drama", None], "title": "XY"}
         | {"title": ["X", "Y"]}
     )
@@ -150,27 +150,27 @@ def test_features_are_numbers_categories_and_counts() -> None:
 def test_the_index_that_pandas_writes_is_no_feature(tmp_path, write) -> None:
     frame = pd.DataFrame({"item": [7, 8], "year": [1995.0, 1979.0]}, index=[5, 3])
     getattr(frame, write)(tmp_path / "films")
-    assert rw.read_features(tmp_path / "films").names == ("year",)
+    assert rw.read_attributes(tmp_path / "films").names == ("year",)
 
 
 def test_features_come_from_a_file(tmp_path) -> None:
     path = tmp_path / "films.csv"
     path.write_text("item,title,genre,year\n7,Heat,Crime|Drama,1995\n8,Alien,Horror,\n")
-    features = rw.read_features(path)
+    features = rw.read_attributes(path)
     assert features.ids.tolist() == [7, 8]
     assert features.names == ("genre=Crime", "genre=Drama", "genre=Horror", "year")
     assert features.matrix.toarray().tolist() == [[1, 1, 0, 0], [0, 0, 1, 0]]
     lines = tmp_path / "films.jsonl"
     lines.write_text('{"item": 7, "title": "Heat"}\n{"item": 8, "title": "Alien"}\n')
-    assert rw.read_features(lines).titles.tolist() == ["Heat", "Alien"]
+    assert rw.read_attributes(lines).titles.tolist() == ["Heat", "Alien"]
     path.write_text("7,Heat\n8,Alien\n")
     with pytest.raises(rw.exceptions.DataError, match="header"):
-        rw.read_features(path)
+        rw.read_attributes(path)
 
 
 @pytest.mark.parametrize("scale", [1e200, 1e-200, 1e308])
 def test_any_scale_of_a_numeric_feature_is_standardized(scale: float) -> None:
-    features = rw.Features.from_frame({"item": [1, 2], "price": [-scale, scale]})
+    features = rw.Attributes.from_frame({"item": [1, 2], "price": [-scale, scale]})
     assert features.matrix.toarray().ravel().tolist() == [-1.0, 1.0]
 
 

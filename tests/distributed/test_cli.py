@@ -85,7 +85,7 @@ def test_options_that_are_not_used_are_refused(folder, run, capsys):
 def test_score_and_evaluate_files(judged, tmp_path, run, capsys):
     parts = [judged.take(np.flatnonzero(judged.qid % 2 == i)) for i in range(2)]
     parts = [rw.Items(np.nan_to_num(part.X), part.y, part.qid) for part in parts]
-    model = rw.Regression().fit(parts[0].X, parts[0].y, qid=parts[0].qid)
+    model = rw.RidgeRanker().fit(parts[0].X, parts[0].y, qid=parts[0].qid)
     rw.save(model, tmp_path / "model.rw")
     for i, part in enumerate(parts):
         rw.write_letor(part, tmp_path / f"part-{i}.txt")

@@ -15,7 +15,7 @@ import rankwright as rw
 pytestmark = pytest.mark.filterwarnings("ignore::rankwright.exceptions.ClusterWarning")
 
 MODELS = {
-    "Regression": rw.Regression(),
+    "RidgeRanker": rw.RidgeRanker(),
     "MPRank": rw.MPRank(C=10.0),
     "RankSVM": rw.RankSVM(),
     "LambdaMART": rw.LambdaMART(n_estimators=2, subsample=0.7, random_state=0),

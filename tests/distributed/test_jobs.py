@@ -9,7 +9,7 @@ import rankwright as rw
 from rankwright.data.datasets.synthetic import make_ratings
 from rankwright.exceptions import DataError, ParameterError
 from rankwright.persist import Checkpoint
-from rankwright.recommend.experts import ImplicitALS
+from rankwright.recommend.events import ImplicitALS
 
 
 @pytest.fixture(scope="module")
@@ -39,10 +39,10 @@ def test_evaluate_and_compare(items, client):
 
 def test_trials(items, client, model_bytes):
     def search():
-        found = rw.RankSearchCV(rw.Regression(), {"alpha": [0.0, 9.0]}, cv=2, random_state=0)
+        found = rw.RankSearchCV(rw.RidgeRanker(), {"alpha": [0.0, 9.0]}, cv=2, random_state=0)
         found.fit(items.X, items.y, qid=items.qid)
         tuned = rw.tune(rw.MPRank(), {"C": [0.1, 1.0]}, items, items, "AP")
-        auto = rw.AutoRanker([("a", rw.Regression()), ("b", rw.MPRank())], random_state=0)
+        auto = rw.AutoRanker([("a", rw.RidgeRanker()), ("b", rw.MPRank())], random_state=0)
         return found, tuned, auto.fit(items.X, items.y, qid=items.qid)
 
     here = search()
@@ -55,7 +55,7 @@ def test_trials(items, client, model_bytes):
 
 
 def test_a_checkpoint_is_refused_on_an_engine(items, tmp_path):
-    auto = rw.AutoRanker([("a", rw.Regression())], checkpoint=Checkpoint(tmp_path / "auto.rw"))
+    auto = rw.AutoRanker([("a", rw.RidgeRanker())], checkpoint=Checkpoint(tmp_path / "auto.rw"))
     with rw.engine("local"), pytest.raises(ParameterError, match="checkpoint"):
         auto.fit(items.X, items.y, qid=items.qid)
 
@@ -75,7 +75,7 @@ def test_recommendations(model_bytes, client):
 
 
 def test_many_files(items, tmp_path, client):
-    model = rw.Regression().fit(items.X, items.y, qid=items.qid)
+    model = rw.RidgeRanker().fit(items.X, items.y, qid=items.qid)
     for name, rows in (("a", items.qid < 20), ("b", items.qid >= 20)):
         part = rw.Items(items.X[rows], items.y[rows], items.qid[rows])
         rw.write_letor(part, tmp_path / f"{name}.txt")

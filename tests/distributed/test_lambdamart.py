@@ -16,9 +16,9 @@ PARAMETERS = [
     {},
     {"weighting": None, "loss": "fidelity", "l2_regularization": 0.0},
     {"weighting": "AP", "interaction_cst": "pairwise", "max_bins": 16},
-    {"categorical_features": [3], "monotonic_cst": [1, 0, 0, 0, -1], "colsample": 0.6,
+    {"categorical_features": [3], "monotonic_cst": [1, 0, 0, 0, -1], "colsample_bytree": 0.6,
      "random_state": 3},
-    {"subsample": 0.5, "colsample": 0.6, "random_state": 4},
+    {"subsample": 0.5, "colsample_bytree": 0.6, "random_state": 4},
 ]  # fmt: skip
 
 

@@ -13,9 +13,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::rankwright.exceptions.ClusterWa
 
 BOUND = 1e-9  # of the largest weight: how far a model may be from that of a local fit
 MODELS = {
-    "least squares": rw.Regression(),
-    "one intercept": rw.Regression(center=False, alpha=0.5),
-    "no intercept": rw.Regression(fit_intercept=False, solution="basic"),
+    "least squares": rw.RidgeRanker(),
+    "one intercept": rw.RidgeRanker(center=False, alpha=0.5),
+    "no intercept": rw.RidgeRanker(fit_intercept=False, solution="basic"),
     "magnitudes": rw.MPRank(C=10.0),
     "squared hinge": rw.RankSVM(),
     "hinge, ndcg": rw.RankSVM(loss="hinge", weighting="NDCG", tol=1e-2),
@@ -71,7 +71,7 @@ def test_what_is_no_sum_over_shards_is_refused(rows):
         "kernel": [rw.RankSVM(kernel="rbf"), rw.MPRank(kernel="rbf")],
         "loss": [rw.MPRank(loss="absolute")],
         "solver": [rw.MPRank(solver="online")],
-        "RankSVM, Regression": [rw.LargeMarginOrdinal(), rw.RankNet(), rw.SVRank()],
+        "RankSVM, RidgeRanker": [rw.LargeMarginOrdinal(), rw.RankNet(), rw.SVRank()],
     }
     for text, models in refused.items():
         for model in models:

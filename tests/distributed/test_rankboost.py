@@ -27,7 +27,7 @@ def shuffled(judged, seed):
     [
         {},
         {"max_bins": 8, "cumulative": True, "default": 1},
-        {"cumulative": False, "colsample": 0.5, "random_state": 1, "learning_rate": 0.5},
+        {"cumulative": False, "colsample_bytree": 0.5, "random_state": 1, "learning_rate": 0.5},
     ],
 )
 def test_equal_bytes_for_threads_and_shuffled_rows(parameters, judged, many, model_bytes):

@@ -41,7 +41,7 @@ def interrupt(monkeypatch):
 
 
 def fit(judged):
-    return rw.Regression().fit(np.nan_to_num(judged.X), judged.y, qid=judged.qid)
+    return rw.RidgeRanker().fit(np.nan_to_num(judged.X), judged.y, qid=judged.qid)
 
 
 @contextmanager

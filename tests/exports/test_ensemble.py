@@ -27,7 +27,7 @@ def scaled(ranker: Any, scaler: Any = None) -> rw.RankPipeline:
 
 
 BAGS = rw.RankEnsemble([trees(1), trees(2), rw.RankBoost(n_estimators=10)], weights=[1, 2, 3])
-LINES = rw.RankEnsemble([scaled(rw.RankSVM()), rw.Regression()])
+LINES = rw.RankEnsemble([scaled(rw.RankSVM()), rw.RidgeRanker()])
 MIXED = rw.RankEnsemble(
     [("bag", rw.RankEnsemble([trees(1), trees(2)])), ("svm", scaled(rw.RankSVM()))], weights=[3, 1]
 )

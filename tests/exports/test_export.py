@@ -48,7 +48,7 @@ QID = np.repeat(np.arange(10), N // 10)
     [
         rw.RankBoost(n_estimators=10),
         rw.RankSVM(),
-        rw.Regression(),
+        rw.RidgeRanker(),
         rw.RankNet(max_iter=3, random_state=0),
         rw.FRank(n_estimators=5),
         rw.PRank(),

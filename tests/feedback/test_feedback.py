@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankwright import KeepRank, MPRank, RankBoost, RankSVM, Regression
+from rankwright import KeepRank, MPRank, RankBoost, RankSVM, RidgeRanker
 from rankwright.data.queries import Queries
 from rankwright.exceptions import FeedbackError
 from rankwright.feedback.base import Feedback, Grades, Mixture
@@ -158,6 +158,6 @@ def test_equal_pairs_merge_if_their_confidence_is_equal() -> None:
 
 def test_rankers_that_need_certain_preferences_refuse_confidence() -> None:
     doubtful = Pairs([0, 1], [1, 2], confidence=[1.0, 0.8])
-    for ranker in (RankSVM(), RankBoost(), Regression(), MPRank(), KeepRank()):
+    for ranker in (RankSVM(), RankBoost(), RidgeRanker(), MPRank(), KeepRank()):
         with pytest.raises(FeedbackError, match=r"confidence\[1\] = 0.8. .*RankNet"):
             ranker.fit_feedback(np.eye(3), Grades([0, 1, 2]) + doubtful)

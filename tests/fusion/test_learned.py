@@ -105,7 +105,7 @@ def test_preferences_of_documents_nobody_lists_are_left_out_and_counted() -> Non
 
 
 @pytest.mark.parametrize("features", ["position", "minmax", "zscore", "borda"])
-@pytest.mark.parametrize("ranker", [None, rw.Regression()])
+@pytest.mark.parametrize("ranker", [None, rw.RidgeRanker()])
 def test_rankers_with_and_without_abstention_learn_from_any_features(
     ranker, features, seen, unseen
 ) -> None:
@@ -114,7 +114,7 @@ def test_rankers_with_and_without_abstention_learn_from_any_features(
     assert _ap(fusion.fuse(unseen.runs), unseen.qrels) > mean_engine
 
 
-@pytest.mark.parametrize("ranker", [None, rw.Regression(alpha=0.1), rw.RankSVM()])
+@pytest.mark.parametrize("ranker", [None, rw.RidgeRanker(alpha=0.1), rw.RankSVM()])
 def test_a_saved_fusion_fuses_again(ranker, seen, unseen, tmp_path) -> None:
     fusion = rw.LearnedFusion(ranker, features="minmax").fit(seen.runs, seen.qrels)
     rw.save(fusion, tmp_path / "fusion.rw")

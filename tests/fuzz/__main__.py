@@ -264,7 +264,7 @@ def failing(calls: list[tuple[Any, str]], number: int, error: BaseException) -> 
 def operations(folder: Path) -> dict[str, Callable[[], Any]]:
     """What is tried with faults; each leaves ``old`` or complete new files behind."""
     items = rw.Items([[0.5, 1.0], [2.0, 0.0], [1.0, 3.0]], [1, 0, 2], qid=[7, 7, 7])
-    model = rw.Regression().fit(items.X, items.y, qid=items.qid)
+    model = rw.RidgeRanker().fit(items.X, items.y, qid=items.qid)
     rw.save(model, folder / "given.rw")
     for name, (_, data) in SEEDS.items():
         (folder / name).write_bytes(data)

@@ -32,7 +32,7 @@ def ndcg(items: Items, scores: Any) -> float:
 
 
 @pytest.mark.parametrize(
-    "ranker", [rw.RankSVM(C=1.0), rw.BayesianPRank(), [rw.RankSVM(C=0.1), rw.Regression()]]
+    "ranker", [rw.RankSVM(C=1.0), rw.BayesianPRank(), [rw.RankSVM(C=0.1), rw.RidgeRanker()]]
 )
 def test_the_model_is_better_than_what_was_shown(
     ranker: Any, items: Items, users: ClickSimulator
@@ -59,8 +59,8 @@ def test_models_are_compared_on_a_log_whose_items_keep_their_positions(
     items: Items, users: ClickSimulator
 ) -> None:
     log = users.sessions(items.X[:, 0], 8000)
-    models = {"old": rw.Regression().fit(items.X, items.X[:, 0], qid=items.qid)}
-    models["new"] = rw.Regression().fit(items.X, items.y, qid=items.qid)
+    models = {"old": rw.RidgeRanker().fit(items.X, items.X[:, 0], qid=items.qid)}
+    models["new"] = rw.RidgeRanker().fit(items.X, items.y, qid=items.qid)
     with pytest.warns(DegenerateDataWarning, match="has the same position"):
         found = rw.persist.compare_models_on_log(models, log, lambda model: items)
     assert found.better() == "new"

@@ -32,7 +32,7 @@ def grades(rows: np.ndarray) -> np.ndarray:
 
 @pytest.fixture
 def regression(rows: np.ndarray, grades: np.ndarray, qid: np.ndarray) -> Any:
-    return rw.Regression(alpha=0.5).fit(rows, grades, qid=qid)
+    return rw.RidgeRanker(alpha=0.5).fit(rows, grades, qid=qid)
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ import rankwright as rw
 
 
 def model(value: float, n_features: int = 10_000) -> Any:
-    fitted = rw.Regression()
+    fitted = rw.RidgeRanker()
     fitted.n_features_in_, fitted.n_queries_in_, fitted.rank_ = n_features, 1, 1
     fitted.coef_, fitted.intercept_ = np.full(n_features, value), value
     return fitted

@@ -33,11 +33,11 @@ NEW_ROWS = ROWS[::-2] * 0.75 + 0.01
 
 MORE = [
     rw.RankSVM(normalize="query"),
-    make_pipeline(StandardScaler(), rw.Regression()),
-    make_pipeline(MinMaxScaler(clip=True), rw.Regression(alpha=0.1)),
-    make_pipeline(MaxAbsScaler(), "passthrough", rw.Regression()),
-    make_pipeline(rw.QueryNormalizer(), rw.Regression()),
-    make_pipeline(rw.PolynomialMap(), rw.Regression(alpha=0.1)),
+    make_pipeline(StandardScaler(), rw.RidgeRanker()),
+    make_pipeline(MinMaxScaler(clip=True), rw.RidgeRanker(alpha=0.1)),
+    make_pipeline(MaxAbsScaler(), "passthrough", rw.RidgeRanker()),
+    make_pipeline(rw.QueryNormalizer(), rw.RidgeRanker()),
+    make_pipeline(rw.PolynomialMap(), rw.RidgeRanker(alpha=0.1)),
     make_pipeline(rw.VSIMFeature(), rw.RankBoost(n_estimators=5)),
 ]
 
@@ -77,10 +77,10 @@ def recommenders() -> dict[str, Any]:
 
 
 def _experts() -> list[Any]:
-    from rankwright.recommend import experts
+    from rankwright.recommend import events
 
-    kinds = (experts.Popularity, experts.ItemCosine, experts.NextItems, experts.EASE)
-    return [*(kind() for kind in kinds), experts.ImplicitALS(n_factors=3, max_iter=2)]
+    kinds = (events.Popularity, events.ItemCosine, events.NextItems, events.EASE)
+    return [*(kind() for kind in kinds), events.ImplicitALS(n_factors=3, max_iter=2)]
 
 
 def add_recommender(name: str, model: Any, folder: Path) -> None:

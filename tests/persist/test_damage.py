@@ -56,11 +56,11 @@ DAMAGES: list[Damage] = [cut, flip_a_bit, replace_a_number, delete_bytes, insert
 
 
 def models(rows: np.ndarray, grades: np.ndarray, qid: np.ndarray) -> Iterator[Any]:
-    yield rw.Regression(alpha=0.5).fit(rows, grades, qid=qid)
-    yield make_pipeline(StandardScaler(), rw.Regression()).fit(rows, grades)
-    scaled = make_pipeline(MinMaxScaler(clip=True), rw.QueryNormalizer(), rw.Regression())
+    yield rw.RidgeRanker(alpha=0.5).fit(rows, grades, qid=qid)
+    yield make_pipeline(StandardScaler(), rw.RidgeRanker()).fit(rows, grades)
+    scaled = make_pipeline(MinMaxScaler(clip=True), rw.QueryNormalizer(), rw.RidgeRanker())
     yield scaled.fit(rows, grades)
-    yield rw.Regression().fit(np.tile(rows, 25), grades)
+    yield rw.RidgeRanker().fit(np.tile(rows, 25), grades)
 
 
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda each: each.__name__)
@@ -101,7 +101,7 @@ ODD_VALUES: list[Any] = [
     "\ud800", [], [[]], {}, {"array": "model.coef_"}, {"array": "no"}, {"float": "nan"},
     {"float": "inf"}, {"tuple": []}, {"tuple": [1, 2]}, {"dict": {}}, {"text": {}}, {"state": {}},
     {"state": {"kind": "linear", "values": {}}}, {"model": {}}, {"part": {"kind": "x"}},
-    {"model": {"kind": "Regression", "params": {}, "learned": {}}}, {"__reduce__": "os.system"},
+    {"model": {"kind": "RidgeRanker", "params": {}, "learned": {}}}, {"__reduce__": "os.system"},
 ]  # fmt: skip
 
 

@@ -35,7 +35,7 @@ def test_containers_refuse_it() -> None:
     for _, X in damaged_matrices(NEW_ROWS):
         for make in (
             lambda X: rw.Items(X, np.zeros(n), np.zeros(n)),
-            lambda X: rw.Features(np.arange(n), X),
+            lambda X: rw.Attributes(np.arange(n), X),
             lambda X: rw.Interactions.from_csr(X),
             lambda X: list(progressive(rw.PRank(), X, np.arange(n))),
             lambda X: rw.PolynomialMap().fit(X),

@@ -20,13 +20,13 @@ from rankwright.rankers.boosting import grower
 
 TREES = rw.LambdaMART(n_estimators=5, min_samples_leaf=1)
 MODELS = [
-    rw.Regression(),
+    rw.RidgeRanker(),
     rw.PRank(),
     rw.RankBoost(n_estimators=5),
     TREES,
     rw.RankSVM(kernel="rbf"),
-    make_pipeline(StandardScaler(), rw.Regression()),
-    rw.RankEnsemble([TREES, rw.Regression()]),
+    make_pipeline(StandardScaler(), rw.RidgeRanker()),
+    rw.RankEnsemble([TREES, rw.RidgeRanker()]),
 ]
 
 
@@ -84,9 +84,9 @@ def test_parameters_and_names_of_features_change_the_digest(
     rows: np.ndarray, grades: np.ndarray
 ) -> None:
     pd = pytest.importorskip("pandas")
-    model = rw.Regression().fit(rows, grades)
-    named = rw.Regression().fit(pd.DataFrame(rows, columns=list("abcd")), grades)
-    other = rw.Regression().fit(pd.DataFrame(rows, columns=list("abce")), grades)
+    model = rw.RidgeRanker().fit(rows, grades)
+    named = rw.RidgeRanker().fit(pd.DataFrame(rows, columns=list("abcd")), grades)
+    other = rw.RidgeRanker().fit(pd.DataFrame(rows, columns=list("abce")), grades)
     digests = {rw.model_digest(one) for one in (model, named, other)}
     digests.add(rw.model_digest(model.set_params(alpha=2.0)))
     assert len(digests) == 4

@@ -182,7 +182,7 @@ EDITS: dict[str, Edit] = {
     "alpha NaN": at("model", "params", "alpha")({"float": "nan"}),
     "alpha text": at("model", "params", "alpha")("0"),
     "alpha is a model": at("model", "params", "alpha")(
-        {"model": {"kind": "Regression", "params": {}, "learned": {}}}
+        {"model": {"kind": "RidgeRanker", "params": {}, "learned": {}}}
     ),
     "transform of other width": at("served", "transforms")(
         [{"kind": "query_scale", "values": {"n_columns": 10**9, "method": "max"}}]
@@ -200,7 +200,7 @@ EDITS: dict[str, Edit] = {
     "unknown field in a node": at("model", "module")("os"),
     "no scorer field": drop("served", "scorer"),
     "allow_nan is a word": at("served", "allow_nan")("yes"),
-    "key twice": twice('"kind": "Regression"'),
+    "key twice": twice('"kind": "RidgeRanker"'),
     "array key twice": twice('"order": "C"'),
     "nested 100,000 deep": in_place_of_alpha("[" * 100_000 + "]" * 100_000),
     "tags nested 200 deep": nested_tags,

@@ -53,7 +53,7 @@ def test_many_references_to_one_array_take_neither_memory_nor_time(
         model["params"]["alpha"] = scorer["values"]["coef"] = [text] * 20_000
     elif where == "objects":
         monkeypatch.setattr(codec, "MAX_NODES", 1000)
-        node = {"model": {"kind": "Regression", "params": {}, "learned": {}}}
+        node = {"model": {"kind": "RidgeRanker", "params": {}, "learned": {}}}
         model["params"]["alpha"] = scorer["values"]["coef"] = [node] * 20_000
     if where in ("parameter", "learned", "scorer"):
         part = {"state": {"kind": "linear", "values": {"coef": one}}}
@@ -142,7 +142,7 @@ def test_a_pipeline_whose_ranker_takes_fewer_columns_than_its_scorer_is_refused(
     rows: np.ndarray, grades: np.ndarray, forgery: Any, tmp_path: Path
 ) -> None:
     path = tmp_path / "pipeline.rw"
-    rw.save(make_pipeline(VSIMFeature(), rw.Regression()).fit(rows, grades), path)
+    rw.save(make_pipeline(VSIMFeature(), rw.RidgeRanker()).fit(rows, grades), path)
     file = forgery(path)
     file.manifest["served"]["transforms"] = []
     with pytest.raises(ModelFileError):
@@ -162,7 +162,7 @@ def drop_term(model: Any, scorer: Any) -> None:
 
 
 def a_text_as_member(model: Any, scorer: Any) -> None:
-    model["learned"]["members_"][0] = "Regression"
+    model["learned"]["members_"][0] = "RidgeRanker"
 
 
 def a_number_as_members(model: Any, scorer: Any) -> None:
@@ -183,7 +183,7 @@ def test_an_ensemble_of_something_else_is_refused(
     edit: Any, rows: np.ndarray, grades: np.ndarray, forgery: Any, tmp_path: Path
 ) -> None:
     path = tmp_path / "ensemble.rw"
-    members = [rw.Regression(), make_pipeline(StandardScaler(), rw.Regression(alpha=1.0))]
+    members = [rw.RidgeRanker(), make_pipeline(StandardScaler(), rw.RidgeRanker(alpha=1.0))]
     rw.save(rw.RankEnsemble(members, weights=[1, 3]).fit(rows, grades), path)
     file = forgery(path)
     edit(file.manifest["model"], file.manifest["served"]["scorer"])
@@ -192,7 +192,7 @@ def test_an_ensemble_of_something_else_is_refused(
 
 
 @pytest.mark.parametrize(
-    "model", [rw.LambdaMART(n_estimators=5, min_samples_leaf=1), rw.Regression(), rw.RankNet()]
+    "model", [rw.LambdaMART(n_estimators=5, min_samples_leaf=1), rw.RidgeRanker(), rw.RankNet()]
 )
 def test_arrays_of_the_scorer_are_in_the_file_once(
     model: Any, rows: np.ndarray, grades: np.ndarray, forgery: Any, tmp_path: Path

@@ -41,7 +41,7 @@ def test_a_loaded_ranker_has_the_parameters_attributes_and_scores_of_the_saved_o
     regression: Any, rows: np.ndarray, round_trip: Callable[[Any], tuple[Any, Any]]
 ) -> None:
     loaded, scorer = round_trip(regression)
-    assert type(loaded) is rw.Regression
+    assert type(loaded) is rw.RidgeRanker
     assert loaded.get_params() == regression.get_params()
     assert set(vars(loaded)) == set(vars(regression))
     assert same(loaded.coef_, regression.coef_)
@@ -56,7 +56,7 @@ def test_a_pipeline_scores_the_same_to_the_last_bit_after_loading(
     grades: np.ndarray,
     round_trip: Callable[[Any], tuple[Any, Any]],
 ) -> None:
-    model = make_pipeline(scaler, rw.Regression(alpha=0.1)).fit(rows, grades)
+    model = make_pipeline(scaler, rw.RidgeRanker(alpha=0.1)).fit(rows, grades)
     loaded, scorer = round_trip(model)
     test = np.random.default_rng(0).normal(size=(500, 4)) * 3
     assert type(loaded) is Pipeline
@@ -72,7 +72,7 @@ def test_a_pipeline_that_scales_by_query_gets_the_queries_in_every_form(
     round_trip: Callable[[Any], tuple[Any, Any]],
 ) -> None:
     with config_context(enable_metadata_routing=True):
-        model = make_pipeline(rw.QueryNormalizer(), rw.Regression()).fit(rows, grades, qid=qid)
+        model = make_pipeline(rw.QueryNormalizer(), rw.RidgeRanker()).fit(rows, grades, qid=qid)
         loaded, scorer = round_trip(model)
         expected = model.decision_function(rows, qid=qid)
         assert same(loaded.decision_function(rows, qid=qid), expected)
@@ -96,17 +96,17 @@ def test_a_parameter_of_a_later_scikit_learn_is_left_out_while_it_has_its_defaul
 ) -> None:
     NewerScaler.__name__ = "StandardScaler"
     monkeypatch.setattr("sklearn.preprocessing.StandardScaler", NewerScaler)
-    model = make_pipeline(NewerScaler(), rw.Regression()).fit(rows, grades)
+    model = make_pipeline(NewerScaler(), rw.RidgeRanker()).fit(rows, grades)
     assert same(round_trip(model)[1].predict(rows), model.predict(rows))
     with pytest.raises(rw.ParameterError, match="no parameter 'ddof'"):
-        round_trip(make_pipeline(NewerScaler(ddof=1), rw.Regression()).fit(rows, grades))
+        round_trip(make_pipeline(NewerScaler(ddof=1), rw.RidgeRanker()).fit(rows, grades))
 
 
 def test_pipelines_may_hold_pipelines(
     rows: np.ndarray, grades: np.ndarray, round_trip: Callable[[Any], tuple[Any, Any]]
 ) -> None:
     inner = make_pipeline(StandardScaler(), MaxAbsScaler())
-    model = make_pipeline(inner, rw.Regression()).fit(rows, grades)
+    model = make_pipeline(inner, rw.RidgeRanker()).fit(rows, grades)
     loaded, scorer = round_trip(model)
     assert same(loaded.predict(rows), model.predict(rows))
     assert same(scorer.predict(rows), model.predict(rows))
@@ -137,7 +137,7 @@ def test_an_array_that_model_and_scorer_share_is_stored_once(
 ) -> None:
     wide = np.random.default_rng(0).normal(size=(5, 20_000))
     path = tmp_path / "wide.rw"
-    rw.save(rw.Regression(alpha=1.0).fit(wide, [0, 1, 2, 3, 4]), path)
+    rw.save(rw.RidgeRanker(alpha=1.0).fit(wide, [0, 1, 2, 3, 4]), path)
     assert path.stat().st_size < 20_000 * 8 + 3_000
 
 
@@ -161,12 +161,12 @@ def test_the_umask_decides_who_may_read_a_new_file(regression: Any, tmp_path: Pa
 
 
 REFUSED: list[tuple[str, Callable[[Any, Any], Any], str]] = [
-    ("not fitted", lambda X, y: rw.Regression(), "not fitted"),
+    ("not fitted", lambda X, y: rw.RidgeRanker(), "not fitted"),
     ("other package", lambda X, y: RandomForestRegressor(2).fit(X, y), "not a class"),
     ("not a model", lambda X, y: {"coef": 1.0}, "dict is not a class"),
     (
         "other scaler",
-        lambda X, y: make_pipeline(RobustScaler(), rw.Regression()).fit(X, y),
+        lambda X, y: make_pipeline(RobustScaler(), rw.RidgeRanker()).fit(X, y),
         "RobustScaler",
     ),
 ]
@@ -223,7 +223,7 @@ def test_feature_names_come_back(tmp_path: Path) -> None:
 
     frame = pd.DataFrame({"bm25": [0.0, 1.0, 2.0], "länge": [1.0, 0.0, 1.0]})
     path = tmp_path / "named.rw"
-    rw.save(rw.Regression().fit(frame, [0, 1, 2]), path)
+    rw.save(rw.RidgeRanker().fit(frame, [0, 1, 2]), path)
     loaded = rw.load(path)
     assert loaded.feature_names_in_.tolist() == ["bm25", "länge"]
     assert loaded.feature_names_in_.dtype == object
@@ -232,7 +232,7 @@ def test_feature_names_come_back(tmp_path: Path) -> None:
 
 
 def test_a_search_says_what_to_save_instead(tmp_path: Path) -> None:
-    search = rw.RankSearchCV(rw.Regression(), {"alpha": [0.1, 1.0]}, cv=2)
+    search = rw.RankSearchCV(rw.RidgeRanker(), {"alpha": [0.1, 1.0]}, cv=2)
     search.fit(np.arange(8.0)[:, None], [0, 1] * 4, qid=np.repeat([1, 2, 3, 4], 2))
     with pytest.raises(ParameterError, match="Save its best_estimator_"):
         rw.save(search, tmp_path / "model.rw")

@@ -25,7 +25,7 @@ HEAVY = ("sklearn", "numba", "scipy", "safetensors", "pandas", "narwhals")
 @pytest.fixture
 def named(tmp_path: Path, rows: np.ndarray, grades: np.ndarray) -> Any:
     path = tmp_path / "named.rw"
-    rw.save(rw.Regression().fit(pd.DataFrame(rows, columns=list("abcd")), grades), path)
+    rw.save(rw.RidgeRanker().fit(pd.DataFrame(rows, columns=list("abcd")), grades), path)
     return rw.load_scorer(path)
 
 
@@ -112,7 +112,7 @@ def test_words_are_encoded_inside_the_model(tmp_path: Path) -> None:
     data.write_text("query,price,color,size,grade\n1,9.5,red,7,1\n1,3,blue,8,0\n1,4,red,8,2\n")
     new.write_text("query,color,size,price\n1,red,7,1.5\n1,green,9,2\n1,blue,8,7\n")
     items = rw.read_items(data, one_hot=["color", "size"])
-    model = rw.Regression().fit(pd.DataFrame(items.X, columns=items.feature_names), items.y)
+    model = rw.RidgeRanker().fit(pd.DataFrame(items.X, columns=items.feature_names), items.y)
     rw.save(model, path)
     scorer = rw.load_scorer(path)
     read = rw.read_items(new, like=scorer, graded=False)
@@ -134,7 +134,7 @@ def test_words_are_encoded_inside_the_model(tmp_path: Path) -> None:
         with pytest.raises(rw.exceptions.DataError, match="'color' has 1 values and 'price' 2"):
             model.decision_function({"price": [1.0, 2.0], "color": ["red"], "size": [7]})
     with pytest.raises(rw.exceptions.DataError, match="fitted to named columns"):
-        rw.Regression().fit(rows, [0, 1, 2])
+        rw.RidgeRanker().fit(rows, [0, 1, 2])
     with pytest.raises(rw.exceptions.DataError, match="lacks the column 'color=blue' and 1 more"):
         scorer.decision_function(frame.drop(columns="color"))
     with pytest.raises(rw.exceptions.DataError, match="row 1 lacks 'price': give None"):
@@ -160,7 +160,7 @@ def test_sparse_pipelines_score_as_scikit_learn_does(
 ) -> None:
     X = sparse.csr_matrix(np.where(rows > 0, rows, 0.0))
     for scaler in (StandardScaler(with_mean=False), MaxAbsScaler()):
-        model = make_pipeline(scaler, rw.Regression()).fit(X, grades)
+        model = make_pipeline(scaler, rw.RidgeRanker()).fit(X, grades)
         rw.save(model, tmp_path / "sparse.rw")
         scorer = rw.load_scorer(tmp_path / "sparse.rw")
         assert np.array_equal(scorer.decision_function(X), model.decision_function(X))
@@ -182,8 +182,8 @@ def test_no_rows_give_no_scores(named: Any) -> None:
 
 
 def test_it_says_what_it_is(named: Any, saved: Path) -> None:
-    assert repr(named) == "SavedScorer('Regression', n_features=4)"
-    assert (named.kind, named.n_features, named.feature_names) == ("Regression", 4, tuple("abcd"))
+    assert repr(named) == "SavedScorer('RidgeRanker', n_features=4)"
+    assert (named.kind, named.n_features, named.feature_names) == ("RidgeRanker", 4, tuple("abcd"))
     assert rw.load_scorer(saved).feature_names is None
 
 
@@ -215,7 +215,7 @@ def test_a_transform_that_overflows_is_noticed(
     rows: np.ndarray, grades: np.ndarray, tmp_path: Path
 ) -> None:
     rw.save(
-        make_pipeline(StandardScaler(), rw.Regression()).fit(rows * 1e-3, grades), tmp_path / "m"
+        make_pipeline(StandardScaler(), rw.RidgeRanker()).fit(rows * 1e-3, grades), tmp_path / "m"
     )
     scorer = rw.load_scorer(tmp_path / "m")
     with pytest.raises(rw.DataError, match="infinite"):

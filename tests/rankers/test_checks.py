@@ -44,7 +44,7 @@ def test_what_does_not_fit_is_refused_with_what_is_needed(ranker: Any, advice: s
 @pytest.mark.usefixtures("quarter_gigabyte")
 @pytest.mark.parametrize(
     "ranker",
-    [rw.Regression(), rw.PRank(), rw.KeepRank(), rw.LambdaMART(), rw.FRank(), rw.AutoRanker()],
+    [rw.RidgeRanker(), rw.PRank(), rw.KeepRank(), rw.LambdaMART(), rw.FRank(), rw.AutoRanker()],
     ids=repr,
 )
 def test_a_feature_of_number_two_billion_is_refused(ranker: Any) -> None:
@@ -57,9 +57,9 @@ def test_a_feature_of_number_two_billion_is_refused(ranker: Any) -> None:
 @pytest.mark.parametrize(
     "ranker",
     [
-        rw.Regression(),
-        rw.Regression(alpha=1.0, center=False),
-        rw.Regression(solution="basic"),
+        rw.RidgeRanker(),
+        rw.RidgeRanker(alpha=1.0, center=False),
+        rw.RidgeRanker(solution="basic"),
         rw.RankSVM(),
         rw.LargeMarginOrdinal(),
         rw.RankNet(max_iter=3, random_state=0),
@@ -88,7 +88,7 @@ def test_columns_without_values_change_nothing(ranker: Any) -> None:
 def test_a_wide_matrix_is_warned_of_where_every_column_costs_time() -> None:
     X = sparse.csr_array((np.ones(4), np.array([0, 7, 9, 150_000]), np.arange(5)))
     with pytest.warns(DegenerateDataWarning, match="only 4 of 150,001 columns hold a value"):
-        rw.RankBoost(n_estimators=1, colsample=0.5, random_state=0).fit(X, [0, 1, 0, 1])
+        rw.RankBoost(n_estimators=1, colsample_bytree=0.5, random_state=0).fit(X, [0, 1, 0, 1])
 
 
 def test_available_memory_is_a_number() -> None:
@@ -103,7 +103,7 @@ def test_the_largest_column_is_named() -> None:
 
 
 def test_scores_that_overflow_are_refused_with_the_row() -> None:
-    model = rw.Regression().fit([[0.0], [1e-9], [2e-9]], [0, 1, 2])
+    model = rw.RidgeRanker().fit([[0.0], [1e-9], [2e-9]], [0, 1, 2])
     with pytest.raises(DataError, match="score of row 1 overflows"):
         model.decision_function([[1.0], [1e300]])
 
@@ -141,7 +141,7 @@ def test_time_that_grows_with_the_square_of_rows_is_announced(
 
 
 def test_dicts_without_a_column_of_the_model_are_refused_by_its_name() -> None:
-    model = rw.Regression().fit(pd.DataFrame({"a": [1.0, 2.0], "b": [2.0, 1.0]}), [0, 1])
+    model = rw.RidgeRanker().fit(pd.DataFrame({"a": [1.0, 2.0], "b": [2.0, 1.0]}), [0, 1])
     with pytest.raises(DataError, match="X lacks the column 'b'"):
         model.predict([{"a": 1.0}])
 

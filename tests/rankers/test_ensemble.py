@@ -45,7 +45,7 @@ def twin(model: Any, rows: Any) -> Any:
 
 MEMBERS = {
     "trees": [trees(1), trees(2), rw.RankBoost(n_estimators=9), rw.FRank(n_estimators=5)],
-    "linear": [rw.RankSVM(), scaled(rw.RankSVM()), rw.Regression(), scaled(rw.PRank())],
+    "linear": [rw.RankSVM(), scaled(rw.RankSVM()), rw.RidgeRanker(), scaled(rw.PRank())],
     "mixed": [trees(), scaled(rw.RankSVM()), rw.RankBoost(estimator="value", n_estimators=5)],
     "networks": [rw.RankNet(max_iter=5, random_state=seed) for seed in range(3)],
     "kernels": [rw.MPRank(kernel="rbf"), scaled(rw.MPRank(kernel="rbf")), rw.KeepRank()],
@@ -73,7 +73,7 @@ def test_the_score_is_the_weighted_sum_of_the_members(kind: str, tmp_path: Path)
 
 
 def test_the_scale_is_the_deviation_within_queries() -> None:
-    model = rw.RankEnsemble([rw.RankSVM(), rw.Regression()]).fit(X, Y, qid=QID)
+    model = rw.RankEnsemble([rw.RankSVM(), rw.RidgeRanker()]).fit(X, Y, qid=QID)
     for scale, member in zip(model.scale_, model.members_, strict=True):
         scores = member.decision_function(X)
         moved = np.concatenate([scores[q == QID] - scores[q == QID].mean() for q in np.unique(QID)])
@@ -130,8 +130,8 @@ def test_rankers_without_names_are_named_after_their_class() -> None:
     model = rw.RankEnsemble([rw.RankSVM(), trees(), rw.RankSVM(C=2.0)])
     params = model.get_params()
     assert {"ranksvm-1", "lambdamart", "ranksvm-2", "ranksvm-2__C"} <= params.keys()
-    model.set_params(**{"ranksvm-2__C": 3.0, "lambdamart": rw.Regression()})
-    assert [type(member) for _, member in model.members] == [rw.RankSVM, rw.Regression, rw.RankSVM]
+    model.set_params(**{"ranksvm-2__C": 3.0, "lambdamart": rw.RidgeRanker()})
+    assert [type(member) for _, member in model.members] == [rw.RankSVM, rw.RidgeRanker, rw.RankSVM]
     assert model.members[2][1].C == 3.0
 
 
@@ -188,7 +188,7 @@ def test_missing_values_are_allowed_if_every_member_allows_them() -> None:
 
 def test_sparse_rows_work_if_every_member_takes_them() -> None:
     matrix = sparse.csr_array(np.where(np.abs(X) < 0.5, 0.0, X))
-    able = rw.RankEnsemble([trees(), scaled(rw.RankSVM(), MaxAbsScaler()), rw.Regression()])
+    able = rw.RankEnsemble([trees(), scaled(rw.RankSVM(), MaxAbsScaler()), rw.RidgeRanker()])
     assert get_tags(able).input_tags.sparse
     model = able.fit(matrix, Y, qid=QID)
     dense = model.decision_function(matrix.toarray())
@@ -244,7 +244,7 @@ def test_a_second_fit_or_other_weights_change_the_scores() -> None:
 EXPLAINED = {
     "trees": [trees(1), trees(2), rw.RankBoost(n_estimators=9)],
     "behind scalers": [scaled(trees()), scaled(rw.RankBoost(estimator="value", n_estimators=5))],
-    "linear": [trees(), scaled(rw.RankSVM()), rw.RankEnsemble([scaled(rw.Regression())])],
+    "linear": [trees(), scaled(rw.RankSVM()), rw.RankEnsemble([scaled(rw.RidgeRanker())])],
 }
 
 

@@ -57,7 +57,7 @@ def test_the_letor_release_of_ohsumed_is_scaled_by_this_rule(
 def test_queries_reach_it_inside_a_pipeline_and_a_search() -> None:
     problem = make_problem()
     with config_context(enable_metadata_routing=True):
-        pipeline = make_pipeline(rw.QueryNormalizer(), rw.Regression())
+        pipeline = make_pipeline(rw.QueryNormalizer(), rw.RidgeRanker())
         folds = GroupKFold(3).set_split_request(groups="qid")
         grid = {"querynormalizer__method": ["minmax", "standard"], "regression__alpha": [0.0, 1.0]}
         search = GridSearchCV(pipeline, grid, cv=folds, error_score="raise")

@@ -9,18 +9,18 @@ import rankwright as rw
 from rankwright.data.queries import leave_out, split_within_users
 from rankwright.exceptions import DataError, ParameterError, RankwrightWarning
 from rankwright.recommend.evaluation import (
-    assess,
-    compare_rankers,
+    compare,
     density_bins,
+    evaluate_lists,
+    evaluate_ratings,
     evaluate_top_n,
     leave_last_out,
-    measure_lists,
     relevant_pairs,
     split_by_time,
     split_ratings,
 )
-from rankwright.recommend.experts import Popularity
-from rankwright.recommend.models.per_user import ReferenceUsers
+from rankwright.recommend.events import Popularity
+from rankwright.recommend.ratings.per_user import ReferenceUsers
 from recommend.test_experts import make_events
 
 
@@ -69,9 +69,9 @@ def test_gaps_are_filled_with_the_reference_users_own_average() -> None:
 
 def test_random_order_has_the_measures_of_guessing(sample) -> None:
     split = split_within_users(sample.ratings.user, random_state=0)
-    found = compare_rankers(
-        sample.ratings, split, {"random": None}, np.arange(50), np.arange(50, 150)
-    )["random"]
+    found = compare(sample.ratings, split, {"random": None}, np.arange(50), np.arange(50, 150))[
+        "random"
+    ]
     assert found["Disagreement"] == 0.5
 
 
@@ -81,9 +81,9 @@ def test_each_ranker_of_the_paper_beats_guessing(sample) -> None:
         "RankBoost": rw.RankBoost(n_estimators=20, cumulative=True),
         "VSIM": rw.VSIM(),
         "NN": rw.NearestNeighbor(),
-        "normalized regression": rw.Regression(),
+        "normalized regression": rw.RidgeRanker(),
     }
-    found = compare_rankers(
+    found = compare(
         sample.ratings,
         split,
         rankers,
@@ -98,18 +98,18 @@ def test_each_ranker_of_the_paper_beats_guessing(sample) -> None:
 def test_targets_must_be_numbers_of_users(sample, targets) -> None:
     halves = split_within_users(sample.ratings.user, random_state=0)
     with pytest.raises(DataError, match=r"targets=.*positions in ratings.users \(0 \.\. 149\)"):
-        compare_rankers(sample.ratings, halves, {"guess": None}, targets, [1, 2])
+        compare(sample.ratings, halves, {"guess": None}, targets, [1, 2])
 
 
 def test_targets_may_be_a_list(sample) -> None:
     halves = split_within_users(sample.ratings.user, random_state=0)
-    found = compare_rankers(sample.ratings, halves, {"guess": None}, [3, 4], [1, 2])
+    found = compare(sample.ratings, halves, {"guess": None}, [3, 4], [1, 2])
     assert found["guess"]["Disagreement"] == 0.5
 
 
 def test_one_measure_may_be_given_by_its_name(sample, split) -> None:
     model = rw.Recommender(ranker=rw.VSIM(), n_reference=20, random_state=0)
-    found = assess(model, sample.ratings, split, "NDCG@3")
+    found = evaluate_ratings(model, sample.ratings, split, "NDCG@3")
     assert 0 < found["NDCG@3"] <= 1
 
 
@@ -121,7 +121,7 @@ def test_features_that_say_nothing_are_no_cause_for_warnings_in_any_thread() -> 
     split = split_within_users(ratings.user, random_state=0)
     rankers = {"RankBoost": rw.RankBoost(n_estimators=5)}
     for _ in range(5):
-        found = compare_rankers(ratings, split, rankers, np.arange(50), np.array([50]))
+        found = compare(ratings, split, rankers, np.arange(50), np.array([50]))
         assert found["RankBoost"]["Disagreement"] == pytest.approx(0.5)
 
 
@@ -129,7 +129,7 @@ def test_measures_are_those_counted_by_hand() -> None:
     train = rw.Interactions([0, 0, 1, 2, 2], ["a", "b", "a", "a", "c"])
     lists = np.array([[2, -1], [1, 2]])  # user 0: c; user 1: b, c
     relevant = (np.array([0, 1, 1]), np.array([2, 0, 2]))
-    report = measure_lists(lists, np.array([0, 1]), train, relevant)
+    report = evaluate_lists(lists, np.array([0, 1]), train, relevant)
     assert report["HitRate@2"] == 1.0
     assert report["Recall@2"] == (1.0 + 0.5) / 2
     assert report["MRR@2"] == (1.0 + 0.5) / 2
@@ -158,7 +158,7 @@ def test_random_lists_score_what_is_said_of_random_order() -> None:
     found = []
     for _ in range(30):
         keys = np.where(taken[users], -1.0, rng.random((len(users), 100)))
-        report = measure_lists(np.argsort(-keys, axis=1)[:, :10], users, train, relevant)
+        report = evaluate_lists(np.argsort(-keys, axis=1)[:, :10], users, train, relevant)
         found.append([report[name] for name in names])
     chance = [report.measures[name].random for name in names]
     np.testing.assert_allclose(np.mean(found, axis=0), chance, rtol=0.1)
@@ -188,7 +188,7 @@ def test_cold_users_and_items_are_apart() -> None:
 def test_few_candidates_are_said_with_the_score_of_random_order(sample) -> None:
     split = leave_out(sample.ratings.user, 1, random_state=0)
     with pytest.warns(RankwrightWarning, match=r"1 for the median user.*NDCG@10 1\.0000"):
-        assess(rw.Recommender(random_state=0), sample.ratings, split, ["NDCG@10"])
+        evaluate_ratings(rw.Recommender(random_state=0), sample.ratings, split, ["NDCG@10"])
 
 
 def test_ratings_are_refused_with_advice(sample) -> None:

@@ -16,10 +16,10 @@ import rankwright as rw
 from rankwright.data.datasets.synthetic import make_ratings
 from rankwright.exceptions import DataError, ParameterError, RankwrightWarning
 from rankwright.recommend import Filter, Recommendation
-from rankwright.recommend.experts import EASE, ItemContent, ItemCosine, NextItems, Popularity
+from rankwright.recommend.events import EASE, ItemContent, ItemCosine, NextItems, Popularity
 from rankwright.recommend.explanations import EventExplanation
 from rankwright.recommend.lists import user_cosines
-from rankwright.recommend.models.base import biases
+from rankwright.recommend.ratings.base import biases
 from recommend.test_experts import make_events
 
 
@@ -150,7 +150,7 @@ def test_a_file_has_one_type_of_ids_and_titles_even_where_a_block_is_empty(tmp_p
     parquet = pytest.importorskip("pyarrow.parquet")
     users = [f"u{at}" for at in range(300)]  # more than a block of 256
     events = rw.Interactions([*users, "late"], [*["a"] * 300, "b"])
-    films = rw.Features.from_frame({"item": ["a", "b"], "title": ["Alien", "Brazil"]})
+    films = rw.Attributes.from_frame({"item": ["a", "b"], "title": ["Alien", "Brazil"]})
     model = rw.Recommender(experts=[Popularity()]).fit(events, item_features=films)
     for name in ("lists.parquet", "lists.jsonl"):
         assert model.recommend_all(filter=["a"], output=tmp_path / name) == 301
@@ -281,7 +281,7 @@ def test_features_bring_new_items_into_lists() -> None:
     events = make_events(n_items=20)
     genre = ["low" if item < 10 else "high" for item in range(20)]
     titles = [f"title {item}" for item in [*range(20), 99]]
-    features = rw.Features.from_frame(
+    features = rw.Attributes.from_frame(
         {"item": [*range(20), 99], "genre": [*genre, "low"], "title": titles}
     )
     experts = [Popularity(half_life=None), ItemContent()]
@@ -304,8 +304,8 @@ def test_features_bring_new_items_into_lists() -> None:
         (lambda: rw.Interactions([1], [1], time=["soon"]), "ISO time"),
         (lambda: rw.Interactions([None], [1]), "every row needs an id"),
         (lambda: rw.Interactions([1], [1], weight=[np.nan]), "finite"),
-        (lambda: rw.Features([1, 1], [[1.0], [2.0]]), "distinct"),
-        (lambda: rw.Features([1], [[np.nan]]), "1 has the value nan in column 0"),
+        (lambda: rw.Attributes([1, 1], [[1.0], [2.0]]), "distinct"),
+        (lambda: rw.Attributes([1], [[np.nan]]), "1 has the value nan in column 0"),
         (lambda: rw.Recommender().fit(rw.Interactions([1], [1]), item_features=3), "data frame"),
     ],
 )
@@ -346,7 +346,7 @@ def test_reasons_beside_the_history_are_named() -> None:
 
 def test_users_without_events_get_what_users_like_them_take() -> None:
     events = make_events(n_items=20)
-    features = rw.Features.from_frame(
+    features = rw.Attributes.from_frame(
         {"user": [*range(60), 98, 99], "group": [*"ab" * 30, "a", "b"]}
     )
     model = rw.Recommender(random_state=0).fit(events, user_features=features)
@@ -365,7 +365,7 @@ def test_features_bring_items_that_nobody_rated_into_lists(tmp_path) -> None:
     titles = [f"title {item}" for item in [*ratings.items.tolist(), 99]]
     rows = np.eye(20)
     like = int(np.argmax(ratings.item_counts))
-    features = rw.Features([*ratings.items.tolist(), 99], [*rows, rows[like]], titles=titles)
+    features = rw.Attributes([*ratings.items.tolist(), 99], [*rows, rows[like]], titles=titles)
     model = rw.Recommender(random_state=0).fit(ratings, item_features=features)
     user = ratings.users[0]
     assert 99 in dict(model.recommend(user, n=50))
@@ -403,7 +403,7 @@ def test_the_average_of_like_users_is_the_plain_sum() -> None:
     rng = np.random.default_rng(0)
     user, item = np.divmod(np.flatnonzero(rng.random(12 * 9) < 0.5), 9)
     ratings = rw.Ratings.from_arrays(user, item, rng.integers(1, 6, len(user)).astype(float))
-    features = rw.Features(ratings.users, rng.normal(size=(ratings.n_users, 3)))
+    features = rw.Attributes(ratings.users, rng.normal(size=(ratings.n_users, 3)))
     model = rw.Recommender(random_state=0).fit(ratings, user_features=features)
     content = model.user_content_
     table = content._table.toarray()
@@ -421,7 +421,7 @@ def test_a_ranker_and_features_are_refused_where_they_are_not_used(events) -> No
     with pytest.raises(ParameterError, match="learns from ratings"):
         rw.Recommender(ranker=rw.VSIM()).fit(events)
     ratings = rw.Ratings.from_arrays([1, 2], [1, 2], [1, 2])
-    features = rw.Features([1], [[1.0]])
+    features = rw.Attributes([1], [[1.0]])
     with pytest.raises(ParameterError, match="user_features"):
         rw.Recommender(ranker=rw.VSIM()).fit(ratings, user_features=features)
     with pytest.raises(DataError, match="fitted on ratings"):
@@ -440,7 +440,7 @@ def test_one_event_repeats_and_mixed_ids_are_data_too() -> None:
 
 
 def test_features_without_any_feature_change_nothing_but_the_catalog(events) -> None:
-    empty = rw.Features.from_frame({"item": [0, 1, 777]})
+    empty = rw.Attributes.from_frame({"item": [0, 1, 777]})
     model = rw.Recommender(random_state=0).fit(events, item_features=empty)
     best = model.recommend(3, n=40)
     assert 777 not in [item for item, _ in best]
@@ -462,7 +462,7 @@ def test_an_early_event_takes_its_place_in_time(events) -> None:
 
 def test_the_parts_of_an_explanation_add_up_to_the_score(events) -> None:
     table = {"item": [*range(30), 99], "kind": [f"k{item % 3}" for item in [*range(30), 99]]}
-    features = rw.Features.from_frame(table)
+    features = rw.Attributes.from_frame(table)
     model = rw.Recommender(random_state=0).fit(events, item_features=features)
     user = events.users[0]
     for item in (*(found.item for found in model.recommend(user, n=3)), 99):

@@ -10,11 +10,11 @@ import pytest
 from rankwright import MPRank
 from rankwright.data.behavior.ratings import Ratings
 from rankwright.data.datasets.synthetic import make_ratings
-from rankwright.recommend.models import blend
-from rankwright.recommend.models.base import ItemMeans, Table
-from rankwright.recommend.models.blend import Blend
-from rankwright.recommend.models.factors import MatrixFactorization
-from rankwright.recommend.models.neighbors import ItemKNN, UserSimilarity
+from rankwright.recommend.ratings import blend
+from rankwright.recommend.ratings.base import ItemMeans, Table
+from rankwright.recommend.ratings.blend import Blend
+from rankwright.recommend.ratings.factors import MatrixFactorization
+from rankwright.recommend.ratings.neighbors import ItemKNN, UserSimilarity
 
 N_USERS, N_ITEMS = 25, 14
 

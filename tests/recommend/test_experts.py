@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import rankwright as rw
-from rankwright.recommend.experts import (
+from rankwright.recommend.events import (
     EASE,
     Histories,
     ImplicitALS,
@@ -17,8 +17,8 @@ from rankwright.recommend.experts import (
     NextItems,
     Popularity,
 )
-from rankwright.recommend.experts.least_squares import common_users
-from rankwright.recommend.experts.weights import learned_by_ranksvm
+from rankwright.recommend.events.least_squares import common_users
+from rankwright.recommend.events.weights import learned_by_ranksvm
 
 
 def make_events(n_users=60, n_items=30, n=900, seed=0) -> rw.Interactions:
@@ -200,7 +200,7 @@ def test_ease_follows_events_but_for_rounding() -> None:
 def test_new_items_get_the_scores_of_items_like_them() -> None:
     histories = Histories.of(make_events(n_items=20)).with_items(np.array([99, 98]))
     genre = {item: "low" if item < 10 else "high" for item in range(20)} | {99: "low", 98: "high"}
-    features = rw.Features.from_frame({"item": list(genre), "genre": list(genre.values())})
+    features = rw.Attributes.from_frame({"item": list(genre), "genre": list(genre.values())})
     content = ItemContent().fit(histories, features)
     known = np.array([[float(item < 10) for item in histories.items]], np.float32)
     lent = content.smooth(known.copy())[0]

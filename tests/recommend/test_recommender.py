@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 
 import rankwright as rw
 from rankwright.exceptions import DataError, DegenerateDataWarning, ParameterError
-from rankwright.recommend.evaluation import assess
+from rankwright.recommend.evaluation import evaluate_ratings
 from rankwright.recommend.explanations import Explanation, Liked
 
 RANKERS = [
@@ -20,14 +20,14 @@ RANKERS = [
     rw.VSIM(),
     rw.NearestNeighbor(),
     rw.KNN(n_neighbors=5),
-    rw.Regression(alpha=1.0),
+    rw.RidgeRanker(alpha=1.0),
     rw.MPRank(),
     make_pipeline(rw.VSIMFeature(), rw.RankBoost(n_estimators=20, cumulative=True)),
 ]
 
 
 def test_the_default_beats_item_means_on_held_out_ratings(sample, split) -> None:
-    found = assess(rw.Recommender(random_state=0), sample.ratings, split)["Disagreement"]
+    found = evaluate_ratings(rw.Recommender(random_state=0), sample.ratings, split)["Disagreement"]
     test, train = sample.ratings.take(split.test), sample.ratings.take(split.train)
     means = np.bincount(train.item, train.value, train.n_items) / np.maximum(train.item_counts, 1)
     popular = rw.evaluate(means[test.item], test.value, test.user, ["Disagreement"])
@@ -37,7 +37,7 @@ def test_the_default_beats_item_means_on_held_out_ratings(sample, split) -> None
 @pytest.mark.parametrize("ranker", RANKERS, ids=lambda ranker: repr(ranker)[:30])
 def test_every_kind_of_ranker_recommends_better_than_chance(sample, split, ranker) -> None:
     model = rw.Recommender(ranker=ranker, n_reference=60, random_state=0)
-    assert assess(model, sample.ratings, split)["Disagreement"] < 0.47
+    assert evaluate_ratings(model, sample.ratings, split)["Disagreement"] < 0.47
 
 
 @pytest.mark.parametrize("reference", ["random", "dense", "similar"])
@@ -114,7 +114,7 @@ def test_no_low_rating_is_a_because() -> None:
     assert although == "although you rated:\n  you gave 3 4 (adds -0.1)"
 
 
-@pytest.mark.parametrize("ranker", [rw.VSIM(), rw.Regression()], ids=["VSIM", "Regression"])
+@pytest.mark.parametrize("ranker", [rw.VSIM(), rw.RidgeRanker()], ids=["VSIM", "RidgeRanker"])
 def test_no_low_rating_of_a_viewer_is_a_because(ranker, sample) -> None:
     model = rw.Recommender(ranker=ranker, n_reference=80, random_state=0).fit(sample.ratings)
     sections = set()

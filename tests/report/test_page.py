@@ -38,7 +38,7 @@ def page() -> Page:
     """A page with a section of each kind; one system has a hostile name."""
     data = make_queries(30, docs_per_query=12, n_features=4, random_state=0).items
     models = {
-        "linear": rw.Regression().fit(data.X, data.y, qid=data.qid),
+        "linear": rw.RidgeRanker().fit(data.X, data.y, qid=data.qid),
         EVIL: rw.PRank().fit(data.X, data.y, qid=data.qid),
     }
     scores = {name: model.decision_function(data.X) for name, model in models.items()}

@@ -67,8 +67,8 @@ def test_a_chart_in_a_notebook_says_what_the_page_says(data) -> None:
 
 def test_thresholds_are_asked_of_ordinal_rankers_only(data) -> None:
     X, y, _ = data
-    with pytest.raises(ParameterError, match="Regression has no thresholds"):
-        report.plot_thresholds(rw.Regression().fit(X, y), X, y)
+    with pytest.raises(ParameterError, match="RidgeRanker has no thresholds"):
+        report.plot_thresholds(rw.RidgeRanker().fit(X, y), X, y)
 
 
 def test_wins_ties_and_losses_are_counted_by_query(data) -> None:
@@ -92,7 +92,7 @@ def test_a_lower_loss_is_a_win(data) -> None:
 
 def test_curves_of_a_linear_model_are_its_weights(data) -> None:
     X, _, _ = data
-    model = rw.Regression(alpha=1e-9).fit(X, 2 * X[:, 0] - X[:, 2])
+    model = rw.RidgeRanker(alpha=1e-9).fit(X, 2 * X[:, 0] - X[:, 2])
     found = contributions(model, X, ["a", "b", "c"], 2)
     assert [curve.name for curve in found] == ["a", "c"]
     slope = np.diff(found[0].y) / np.diff(found[0].x)
@@ -102,7 +102,7 @@ def test_curves_of_a_linear_model_are_its_weights(data) -> None:
 def test_features_that_change_nothing_have_no_curve(data) -> None:
     X, y, _ = data
     flat = np.column_stack([X[:, 0], np.ones(len(X))])
-    model = rw.Regression().fit(flat, y)
+    model = rw.RidgeRanker().fit(flat, y)
     assert [curve.name for curve in contributions(model, flat)] == ["feature 1"]
 
 
@@ -114,7 +114,7 @@ def test_sparse_rows_and_gaps_have_curves_too(data) -> None:
     gaps[::7, 0] = np.nan
     assert contributions(rw.RankBoost(n_estimators=5).fit(gaps, y, qid=qid), gaps)
     rows = csr_array(np.where(np.abs(X) > 1, X, 0.0))
-    assert contributions(rw.Regression().fit(rows, y), rows)
+    assert contributions(rw.RidgeRanker().fit(rows, y), rows)
 
 
 def test_long_lines_are_thinned_out_and_keep_their_ends() -> None:
@@ -136,8 +136,8 @@ def test_contributions_of_a_data_frame_bear_its_names(data, library) -> None:
     frames = pytest.importorskip(library)
     X, y, qid = data
     frame = frames.DataFrame({name: X[:, k] for k, name in enumerate("abc")})
-    curves = contributions(rw.Regression().fit(frame, y, qid=qid), frame)
-    plain = contributions(rw.Regression().fit(X, y, qid=qid), X)
+    curves = contributions(rw.RidgeRanker().fit(frame, y, qid=qid), frame)
+    plain = contributions(rw.RidgeRanker().fit(X, y, qid=qid), X)
     assert curves[0].name == "a"
     np.testing.assert_array_equal(curves[0].y, plain[0].y)
 
@@ -161,10 +161,10 @@ def test_a_step_function_is_drawn_as_steps_and_every_feature_has_an_importance()
     assert set(curve.x[1:-1]) <= set(boost.threshold_)
     marks = [spec["mark"] for spec in contribution_specs([curve])]
     assert [mark["interpolate"] for mark in marks] == ["step-before"]
-    line = contributions(rw.Regression().fit(X, y), X, ["a", "b", "c"], 1)[0]
+    line = contributions(rw.RidgeRanker().fit(X, y), X, ["a", "b", "c"], 1)[0]
     assert "interpolate" not in contribution_specs([line])[0]["mark"]
     what, found = importances(boost, X, ["a", "b", "c"])
     assert what == "share of the gain in training"
     assert list(found) == sorted(found, key=lambda name: -found[name])
     assert set(found) == {"a", "b", "c"}
-    assert importances(rw.Regression().fit(X, y), X)[0] == "span of the curve"
+    assert importances(rw.RidgeRanker().fit(X, y), X)[0] == "span of the curve"

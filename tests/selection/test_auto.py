@@ -21,7 +21,7 @@ from rankwright.exceptions import ConvergenceWarning, DataError, MeasureError, P
 from rankwright.selection.candidates import CandidateResult, CandidateResults, default_candidates
 from rankwright.testing.inputs import make_problem
 
-LINEAR = [("PRank", rw.PRank()), ("Regression", rw.Regression())]
+LINEAR = [("PRank", rw.PRank()), ("RidgeRanker", rw.RidgeRanker())]
 FEW_ROUNDS = [
     ("svm", rw.RankSVM()),
     ("boost", rw.RankBoost(n_estimators=30, early_stopping=3)),
@@ -44,7 +44,7 @@ def fit(model: Any, data: rw.Items = DATA, **more: Any) -> Any:
     return model.fit(data.X, data.y, qid=data.qid, **more)
 
 
-@parametrize_with_checks([rw.AutoRanker([("ranker", rw.Regression())])])
+@parametrize_with_checks([rw.AutoRanker([("ranker", rw.RidgeRanker())])])
 def test_it_is_an_estimator_of_scikit_learn(estimator: Any, check: Any) -> None:
     check(estimator)
 
@@ -193,11 +193,11 @@ def test_a_ranker_that_scales_within_queries_is_kept_but_not_summed(tmp_path: Pa
 def test_missing_values_leave_out_candidates_that_cannot_handle_them() -> None:
     X = DATA.X.copy()
     X[3, 1] = np.nan
-    filled = make_pipeline(SimpleImputer(), rw.Regression())
+    filled = make_pipeline(SimpleImputer(), rw.RidgeRanker())
     candidates = [*LINEAR, ("boost", rw.RankBoost(n_estimators=3)), ("filled", filled)]
     model = rw.AutoRanker(candidates).fit(X, DATA.y, qid=DATA.qid)
     assert [one.name for one in model.results_] == ["boost", "filled", "ensemble"]
-    with pytest.raises(DataError, match="PRank, Regression: X has missing values"):
+    with pytest.raises(DataError, match="PRank, RidgeRanker: X has missing values"):
         rw.AutoRanker(LINEAR).fit(X, DATA.y, qid=DATA.qid)
 
 
@@ -347,7 +347,7 @@ def test_a_number_of_rounds_to_wait_stops_by_the_measure_that_decides() -> None:
     assert (trained.estimator.early_stopping, trained.n_iterations) == ("auto", None)
 
 
-@pytest.mark.parametrize("ranker", [rw.RankSVM(), rw.Regression()], ids=str)
+@pytest.mark.parametrize("ranker", [rw.RankSVM(), rw.RidgeRanker()], ids=str)
 def test_a_loaded_model_encodes_words_as_its_scorer_does(ranker: Any, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     table = pd.DataFrame(

@@ -111,8 +111,8 @@ def test_a_checkpoint_of_other_data_or_parameters_is_refused(tmp_path: Path) -> 
 def test_a_damaged_file_of_a_checkpoint_is_trained_again(tmp_path: Path) -> None:
     store = Checkpoint(tmp_path / "work")
     store.open("key")
-    store.save("one", rw.Regression().fit([[0.0], [1.0]], [0, 1]))
-    assert isinstance(store.load("one"), rw.Regression)
+    store.save("one", rw.RidgeRanker().fit([[0.0], [1.0]], [0, 1]))
+    assert isinstance(store.load("one"), rw.RidgeRanker)
     next(store.folder.glob("*.rw")).write_bytes(b"cut off")
     assert store.load("one") is None
     store.remove()
@@ -152,7 +152,7 @@ class _SlowSVM(rw.RankSVM):
 def test_a_time_limit_keeps_what_finished_and_the_same_candidates_repeat_it(
     model_bytes: Any,
 ) -> None:
-    quick = [("svm", rw.RankSVM()), ("regression", rw.Regression())]
+    quick = [("svm", rw.RankSVM()), ("regression", rw.RidgeRanker())]
     limited = rw.AutoRanker([*quick, ("slow", _SlowSVM())], time_limit=0.4)
     limited.fit(DATA.X, DATA.y, qid=DATA.qid)
     assert [name for name, _ in limited.estimators_] == ["svm", "regression"]

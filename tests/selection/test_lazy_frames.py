@@ -15,7 +15,7 @@ LAZY, Y, QID = FRAME.lazy(), PROBLEM.y, PROBLEM.qid
 
 
 def test_rankers_fit_score_and_stop_on_lazy_frames():
-    for ranker in (rw.Regression(), rw.PRank()):
+    for ranker in (rw.RidgeRanker(), rw.PRank()):
         eager, lazy = (ranker.fit(X, Y, qid=QID).decision_function(X) for X in (FRAME, LAZY))
         assert np.array_equal(eager, lazy)
     model = rw.LambdaMART(n_estimators=5, early_stopping=3)
@@ -27,8 +27,8 @@ def test_rankers_fit_score_and_stop_on_lazy_frames():
 def test_selection_takes_lazy_frames():
     search = rw.RankSearchCV(rw.RankSVM(), {"C": [0.1, 1.0]}, cv=3, random_state=0)
     assert search.fit(LAZY, Y, qid=QID).best_params_ == search.fit(FRAME, Y, qid=QID).best_params_
-    auto = rw.AutoRanker([("Regression", rw.Regression())], random_state=0)
-    assert auto.fit(LAZY, Y, qid=QID).best_name_ == "Regression"
+    auto = rw.AutoRanker([("RidgeRanker", rw.RidgeRanker())], random_state=0)
+    assert auto.fit(LAZY, Y, qid=QID).best_name_ == "RidgeRanker"
     steps = [[step["prediction"] for step in progressive(rw.PRank(), X, Y)] for X in (LAZY, FRAME)]
     assert steps[0] == steps[1]
     assert np.array_equal(rw.Items(LAZY, Y).X, PROBLEM.X)

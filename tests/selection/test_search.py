@@ -21,7 +21,7 @@ from rankwright import (
     QueryNormalizer,
     RankSearchCV,
     RankSVM,
-    Regression,
+    RidgeRanker,
     evaluate,
     tune,
 )
@@ -268,14 +268,14 @@ def test_optuna_proposes_different_combinations_and_finds_a_good_one() -> None:
     data = make_problem(n_queries=10)
     space = {"alpha": Range(0.001, 1000.0), "fit_intercept": [True, False]}
     search = RankSearchCV(
-        Regression(), param_distributions=space, n_iter=6, sampler="optuna", cv=2, random_state=0
+        RidgeRanker(), param_distributions=space, n_iter=6, sampler="optuna", cv=2, random_state=0
     ).fit(data.X, data.y, qid=data.qid)
     tried = [repr(trial.params) for trial in search.trials_.trials]
     assert len(set(tried)) == len(tried) == 6
     assert search.best_score_ == max(search.cv_results_["mean_test_score"])
     assert search.best_estimator_.get_params()["alpha"] == search.best_params_["alpha"]
     listed = RankSearchCV(
-        Regression(), param_distributions={"alpha": [1, 2]}, n_iter=9, sampler="optuna", cv=2
+        RidgeRanker(), param_distributions={"alpha": [1, 2]}, n_iter=9, sampler="optuna", cv=2
     ).fit(data.X, data.y, qid=data.qid)
     assert len(listed.trials_.trials) == 2
 
@@ -284,7 +284,7 @@ def test_a_note_says_that_the_end_of_a_grid_was_chosen() -> None:
     data = make_problem(n_queries=10)
     base = data.y[:, None] * [1.0, 0.0]  # the first column minus the second is the grade
     X = base + 9 * np.random.default_rng(0).normal(size=(len(base), 1))  # each alone says little
-    search = RankSearchCV(Regression(), {"alpha": [1e8, 1e4, 0.01]}, scoring="AP", cv=2)
+    search = RankSearchCV(RidgeRanker(), {"alpha": [1e8, 1e4, 0.01]}, scoring="AP", cv=2)
     text = str(search.fit(X, data.y, qid=data.qid).trials_)
     assert "alpha=0.01 is the smallest value tried: smaller ones may be better." in text
     assert chosen_ends({"alpha": [1, 2]}, {"alpha": 1}) == ()
@@ -294,9 +294,9 @@ def test_a_note_says_that_the_end_of_a_grid_was_chosen() -> None:
 def test_weights_are_passed_to_the_ranker_of_every_trial() -> None:
     data = make_problem(n_queries=10)
     weight = np.where(np.arange(len(data.y)) % 2, 5.0, 0.1)
-    for model in (Regression(), make_pipeline(StandardScaler(), Regression())):
+    for model in (RidgeRanker(), make_pipeline(StandardScaler(), RidgeRanker())):
         search = RankSearchCV(model, {}, cv=2, random_state=0)
         search.fit(data.X, data.y, qid=data.qid, sample_weight=weight)
-        X = data.X if model.__class__ is Regression else StandardScaler().fit_transform(data.X)
-        twin = Regression().fit(X, data.y, qid=data.qid, sample_weight=weight)
+        X = data.X if model.__class__ is RidgeRanker else StandardScaler().fit_transform(data.X)
+        twin = RidgeRanker().fit(X, data.y, qid=data.qid, sample_weight=weight)
         assert search.decision_function(data.X) == pytest.approx(twin.decision_function(X))

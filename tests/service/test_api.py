@@ -26,7 +26,7 @@ def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
     sample = make_queries(30, n_features=10, random_state=1)
     boosted = rw.RankBoost(n_estimators=10).fit(sample.X, sample.y, qid=sample.qid)
-    linear = rw.Regression().fit(sample.X, sample.y, qid=sample.qid)
+    linear = rw.RidgeRanker().fit(sample.X, sample.y, qid=sample.qid)
     linear.feature_names_in_ = np.array([f"f{i}" for i in range(1, 11)], dtype=object)
     engines = make_engines(20, random_state=0)
     models = {
@@ -386,7 +386,7 @@ def test_requests_do_not_wait_while_tree_kernels_compile(serve, tmp_path, monkey
         _kernels.add_trees(*arguments)
 
     model = rw.LambdaMART(n_estimators=5)
-    model = rw.RankEnsemble([model, rw.Regression()]) if ensemble else model
+    model = rw.RankEnsemble([model, rw.RidgeRanker()]) if ensemble else model
     rw.save(model.fit(sample.X, sample.y, qid=sample.qid), path)
     module = SimpleNamespace(add_trees=slow, add_masked_trees=_kernels.add_masked_trees)
     monkeypatch.setattr(base, "compile_kernels", lambda: module)

@@ -24,7 +24,7 @@ def test_the_demonstration_has_models_of_every_task_and_a_log(demo):
     service = create_app(demo).service
     assert set(service.models.active_versions()) == {"rank", "recommend", "fuse"}
     kinds = {info.kind for info in service.models.infos()}
-    assert kinds == {"Regression", "RankBoost", "Recommender", "LearnedFusion", "BayesianPRank"}
+    assert kinds == {"RidgeRanker", "RankBoost", "Recommender", "LearnedFusion", "BayesianPRank"}
     service.close()
     assert service.follower.live.progress.n_learned == 300
 

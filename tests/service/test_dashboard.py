@@ -41,7 +41,7 @@ def test_two_models_side_by_side_with_moves(serve, tmp_path) -> None:
     X = np.eye(3)
     paths = []
     for name, grades in (("up", [0, 1, 2]), ("down", [2, 1, 0])):
-        rw.save(rw.Regression().fit(X, grades, qid=[0, 0, 0]), tmp_path / f"{name}.rw")
+        rw.save(rw.RidgeRanker().fit(X, grades, qid=[0, 0, 0]), tmp_path / f"{name}.rw")
         paths.append(str(tmp_path / f"{name}.rw"))
     client = serve(models=tuple(paths))
     rank(client, "first", X.tolist())
@@ -65,10 +65,10 @@ def test_the_page_says_what_the_live_ranker_learns_from(serve) -> None:
 
 
 def test_models_that_need_other_features_cannot_be_compared(serve, tmp_path) -> None:
-    rw.save(rw.Regression().fit(np.eye(3), [0, 1, 2], qid=[0, 0, 0]), tmp_path / "a.rw")
+    rw.save(rw.RidgeRanker().fit(np.eye(3), [0, 1, 2], qid=[0, 0, 0]), tmp_path / "a.rw")
     client = serve(models=(str(tmp_path / "a.rw"),))
     rank(client, "q", np.eye(3).tolist())
-    rw.save(rw.Regression().fit(np.eye(4), [0, 1, 2, 1], qid=[0] * 4), tmp_path / "b.rw")
+    rw.save(rw.RidgeRanker().fit(np.eye(4), [0, 1, 2, 1], qid=[0] * 4), tmp_path / "b.rw")
     content = (tmp_path / "b.rw").read_bytes()
     headers = {"content-type": "application/octet-stream"}
     assert client.post("/v1/models?name=b", content=content, headers=headers).status_code == 201

@@ -20,7 +20,7 @@ def pair(serve):
     """A service with a model that knows the truth, and its opposite."""
     client = serve()
     for name, coef in (("good", [1.0, 0.0, 0.0]), ("bad", [-1.0, 0.0, 0.0])):
-        scorer = SavedScorer("Regression", Linear(np.array(coef)), (), None)
+        scorer = SavedScorer("RidgeRanker", Linear(np.array(coef)), (), None)
         client.service.models._put(name, served_scorer(scorer, name, name, "file"))
     return client
 

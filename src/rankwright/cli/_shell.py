@@ -293,7 +293,7 @@ class EventOptions:
     def features(self) -> dict[str, Any]:
         """Arguments of ``Recommender.fit``."""
         paths = {"item_features": self.item_features, "user_features": self.user_features}
-        return {name: rw.read_features(path) for name, path in paths.items() if path is not None}
+        return {name: rw.read_attributes(path) for name, path in paths.items() if path is not None}
 
     def read(self, path: str, reading: RatingsOptions, duplicates: str) -> Any:
         """Ratings or interactions, as the file has them."""

@@ -39,7 +39,7 @@ def check(
     """
     kind = "ratings" if reading.parameters() else table.kind(data)
     options = {"ratings": reading.parameters(), "items": table.parameters(data)}
-    content: Any = rw.service.read_impressions(data) if kind == "store" else data
+    content: Any = rw.service.read_log(data) if kind == "store" else data
     findings = rw.validate(content, against, kind=kind, **options.get(kind, {}))
     names = {"format": "--ratings-format"} if kind == "ratings" else {}
     failed, result = findings.failures(strict=strict), findings.summary(strict=strict)
@@ -76,7 +76,7 @@ def info(
         return
     ratings = reading.parameters()
     kind = "ratings" if ratings else table.kind(file)
-    log = rw.service.read_impressions(file) if kind == "store" else None
+    log = rw.service.read_log(file) if kind == "store" else None
     how: dict[str, Any] = {"ratings": ratings, "log": log, **table.parameters(file)}
     about = rw.persist.describe_file(file, kind, **how)
     sh.answer(json, about, about)

@@ -181,7 +181,7 @@ class LogOptions:
         )
         return rw.persist.compare_models_on_log(
             scorers,
-            rw.service.read_impressions(path),
+            rw.service.read_log(path),
             lambda model: sh.read_log_features(path, self.features, table, like=model),
             **{name: getattr(self, name) for name in ("method", "measure", "propensity")},
         )

@@ -203,7 +203,7 @@ def _train_on_log(
     data: str, kind: str, ranker: Any, clicks: ClickOptions, table: sh.TableOptions, seed: int
 ) -> Any:
     """Learn from clicks, or from pairs of winner and loser."""
-    read: Any = rw.service.read_impressions if kind == "log" else rw.data.read_preferences
+    read: Any = rw.service.read_log if kind == "log" else rw.data.read_preferences
     with sh.working(f"reading {data}"):
         log = read(data)
         items = sh.read_log_features(data, clicks.item_features, table)

@@ -1,5 +1,5 @@
+from .behavior.attributes import Attributes as Attributes
 from .behavior.click_simulation import ClickSimulator as ClickSimulator
-from .behavior.features import Features as Features
 from .behavior.impressions import ImpressionLog as ImpressionLog
 from .behavior.interactions import Interactions as Interactions
 from .behavior.ratings import Ratings as Ratings
@@ -11,7 +11,7 @@ from .datasets.synthetic import make_queries as make_queries
 from .datasets.synthetic import make_ratings as make_ratings
 from .io.conversion import convert as convert
 from .io.conversion import write_items as write_items
-from .io.interactions import read_features as read_features
+from .io.interactions import read_attributes as read_attributes
 from .io.interactions import read_feedback as read_feedback
 from .io.interactions import read_interactions as read_interactions
 from .io.items import read_items as read_items
@@ -19,7 +19,6 @@ from .io.letor.reader import read_letor as read_letor
 from .io.letor.writer import write_letor as write_letor
 from .io.logs.features import read_log_features as read_log_features
 from .io.logs.impressions import log_from_events as log_from_events
-from .io.logs.impressions import log_from_frame as log_from_frame
 from .io.logs.impressions import read_log as read_log
 from .io.logs.preferences import Preferences as Preferences
 from .io.logs.preferences import read_preferences as read_preferences

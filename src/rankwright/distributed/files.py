@@ -115,7 +115,7 @@ def score_files(
     >>> import tempfile, rankwright as rw
     >>> folder = Path(tempfile.mkdtemp())
     >>> _ = (folder / "a.txt").write_text("0 qid:1 1:0.2\\n1 qid:1 1:0.7\\n")
-    >>> model = rw.Regression().fit([[0.0], [1.0]], [0, 1])
+    >>> model = rw.RidgeRanker().fit([[0.0], [1.0]], [0, 1])
     >>> list(score_files(model, folder / "a.txt", folder / "out").values())
     [2]
     >>> lines = (folder / "out" / "a.txt.tsv").read_text().splitlines()

@@ -1,4 +1,4 @@
-"""Linear models from shards: Regression and MPRank in one pass, RankSVM by Newton steps.
+"""Linear models from shards: RidgeRanker and MPRank in one pass, RankSVM by Newton steps.
 
 Each shard gives sums of the size of the model, which are added in a fixed tree. So the model is the
 same, bit for bit, for every number of workers and partitions and every order of rows. It differs

@@ -100,7 +100,7 @@ def export(
     --------
     >>> import pathlib, tempfile, rankwright as rw
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "score.sql"
-    >>> model = rw.Regression().fit([[0.0], [1.0], [2.0]], [1, 2, 3])
+    >>> model = rw.RidgeRanker().fit([[0.0], [1.0], [2.0]], [1, 2, 3])
     >>> rw.export(model, path, to="sql", feature_names=["bm25"], dialect="sqlite").pairs_reversed
     0
     """
@@ -130,7 +130,7 @@ def support(
     """Return whether a target supports a model: ("exact", "order only" or "no", reason).
 
     >>> import rankwright as rw
-    >>> support(rw.Regression().fit([[0.0], [1.0], [2.0]], [1, 2, 3]), "solr").level
+    >>> support(rw.RidgeRanker().fit([[0.0], [1.0], [2.0]], [1, 2, 3]), "solr").level
     'order only'
     """
     return _target(to).support(form_of(model, feature_names, missing))

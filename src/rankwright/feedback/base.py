@@ -141,7 +141,7 @@ class Grades(Feedback):
     query_weight : numbers >= 0, one per query (in order of first appearance), one per row, or
         {id: number}
     magnitude : bool, default False
-        Rankers that do not weight pairs, such as Regression, MPRank and KeepRank, ignore it.
+        Rankers that do not weight pairs, such as RidgeRanker, MPRank and KeepRank, ignore it.
 
     Examples
     --------

@@ -46,10 +46,10 @@ def save(model: Any, path: Any) -> None:
     --------
     >>> import tempfile, pathlib, rankwright as rw
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.rw"
-    >>> model = rw.Regression(alpha=0.1).fit([[0.0], [1.0]], [0, 1])
+    >>> model = rw.RidgeRanker(alpha=0.1).fit([[0.0], [1.0]], [0, 1])
     >>> rw.save(model, path)
     >>> rw.load(path)
-    Regression(alpha=0.1)
+    RidgeRanker(alpha=0.1)
     """
     if hasattr(model, "_saved_as"):  # an AutoRanker is saved as the ranker that it chose
         model = model._saved_as()

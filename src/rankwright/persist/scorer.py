@@ -56,10 +56,10 @@ def load_scorer(path: Any, *, max_bytes: int = MAX_BYTES) -> SavedScorer:
     --------
     >>> import tempfile, pathlib, rankwright as rw
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.rw"
-    >>> rw.save(rw.Regression().fit([[0.0], [1.0], [2.0]], [1, 2, 3]), path)
+    >>> rw.save(rw.RidgeRanker().fit([[0.0], [1.0], [2.0]], [1, 2, 3]), path)
     >>> scorer = rw.load_scorer(path)
     >>> scorer
-    SavedScorer('Regression', n_features=1)
+    SavedScorer('RidgeRanker', n_features=1)
     >>> scorer.rank([[0.5], [3.0]])
     array([2, 1])
     """

@@ -300,7 +300,7 @@ def describe_file(
     path : path of a model, items, a TREC run, qrels, ratings, a log of impressions, or pairs
     kind : type of the content, as in :func:`rankwright.validate`; None detects it
     ratings : how to read ratings, as in :func:`rankwright.read_ratings`
-    log : what the store of a service holds, from :func:`rankwright.service.read_impressions`
+    log : what the store of a service holds, from :func:`rankwright.service.read_log`
     **options : how to read items, as in :func:`rankwright.read_items`
     """
     from rankwright.data.io.conversion import read_data

@@ -152,9 +152,9 @@ class RankEnsemble(Ranker):
 
         Examples
         --------
-        >>> from rankwright import RankSVM, Regression
+        >>> from rankwright import RankSVM, RidgeRanker
         >>> X, y = [[0.0], [1.0], [3.0]], [0, 1, 2]
-        >>> model = RankEnsemble.from_fitted([RankSVM().fit(X, y), Regression().fit(X, y)])
+        >>> model = RankEnsemble.from_fitted([RankSVM().fit(X, y), RidgeRanker().fit(X, y)])
         >>> model.rank(X)
         array([3, 2, 1])
         """

@@ -1,10 +1,10 @@
 from .evaluation import TopNReport as TopNReport
-from .evaluation import assess as assess
-from .evaluation import compare_rankers as compare_rankers
+from .evaluation import compare as compare
 from .evaluation import density_bins as density_bins
+from .evaluation import evaluate_lists as evaluate_lists
+from .evaluation import evaluate_ratings as evaluate_ratings
 from .evaluation import evaluate_top_n as evaluate_top_n
 from .evaluation import leave_last_out as leave_last_out
-from .evaluation import measure_lists as measure_lists
 from .evaluation import split_by_time as split_by_time
 from .evaluation import split_ratings as split_ratings
 from .explanations import Recommendation as Recommendation

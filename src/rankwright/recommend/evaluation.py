@@ -24,8 +24,8 @@ from rankwright.exceptions import (
 )
 from rankwright.metrics.evaluation import evaluate
 from rankwright.recommend.lists import user_cosines
-from rankwright.recommend.models.base import Table
-from rankwright.recommend.models.per_user import ReferenceUsers, abstains, prepared
+from rankwright.recommend.ratings.base import Table
+from rankwright.recommend.ratings.per_user import ReferenceUsers, abstains, prepared
 from rankwright.runtime import map_blocks, n_threads, single_threaded_blas
 
 # Disagreement, and three measures of the top-rated items (Freund et al., 6.2.4), as expectations
@@ -98,7 +98,7 @@ def density_bins(
     return {name: np.flatnonzero(bins == n) for n, name in enumerate([*names, f"{low[-1]}+"])}
 
 
-def assess(
+def evaluate_ratings(
     recommender: Any,
     ratings: Ratings,
     split: Split,
@@ -129,14 +129,14 @@ def _warn_of_few_candidates(test: Ratings, measures: list[str]) -> None:
         chance = evaluate(np.zeros(len(test)), test.value, test.user, few)
         values = ", ".join(f"{name} {float(chance[name]):.4f}" for name in few)
         warnings.warn(
-            f"assess ranks only the test items: {typical:g} for the median user. Random "
+            f"evaluate_ratings ranks only the test items: {typical:g} for the median user. Random "
             f"order scores {values}. Rank the whole catalog with evaluate_top_n.",
             RankwrightWarning,
             stacklevel=3,
         )
 
 
-def compare_rankers(
+def compare(
     ratings: Ratings,
     split: Split,
     rankers: Mapping[str, Any],
@@ -211,7 +211,7 @@ def _user_numbers(ratings: Ratings, users: Any, name: str) -> IntArray:
     whole = numbers.ndim == 1 and len(numbers) > 0 and numbers.dtype.kind in "iu"
     if not whole or numbers.min() < 0 or numbers.max() >= ratings.n_users:
         raise DataError(
-            f"compare_rankers({name}=...): give one or more numbers of users, positions in "
+            f"compare({name}=...): give one or more numbers of users, positions in "
             f"ratings.users (0 .. {ratings.n_users - 1}), for example from density_bins."
         )
     return numbers.astype(np.int64)
@@ -321,7 +321,7 @@ def evaluate_top_n(
             stacklevel=2,
         )
     lists = model.recommend_all(train.users[users], n).number
-    return measure_lists(lists, users, train, relevant, random_state=random_state)
+    return evaluate_lists(lists, users, train, relevant, random_state=random_state)
 
 
 def relevant_pairs(train: Interactions, test: Interactions) -> tuple[IntArray, IntArray]:
@@ -331,7 +331,7 @@ def relevant_pairs(train: Interactions, test: Interactions) -> tuple[IntArray, I
     return new // train.n_items, new % train.n_items
 
 
-def measure_lists(
+def evaluate_lists(
     lists: NDArray[np.int64],
     users: IntArray,
     train: Interactions,

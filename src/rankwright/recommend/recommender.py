@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.data.behavior.features import SideFeatures, as_features
+from rankwright.data.behavior.attributes import SideFeatures, as_features
 from rankwright.data.behavior.interactions import Interactions
 from rankwright.data.behavior.ratings import Ratings
 from rankwright.data.vocabulary import Vocabulary, as_ids
@@ -24,9 +24,9 @@ from rankwright.exceptions import (
 )
 from rankwright.rankers import schema
 from rankwright.rankers.schema import Holds, texts
-from rankwright.recommend.experts.content import ItemContent, UserMeans
-from rankwright.recommend.experts.histories import Histories
-from rankwright.recommend.experts.topn import EventBackend, TopN
+from rankwright.recommend.events.content import ItemContent, UserMeans
+from rankwright.recommend.events.histories import Histories
+from rankwright.recommend.events.topn import EventBackend, TopN
 from rankwright.recommend.explanations import Recommendation, as_list
 from rankwright.recommend.lists import (
     Block,
@@ -36,14 +36,14 @@ from rankwright.recommend.lists import (
     with_progress,
     write_lists,
 )
-from rankwright.recommend.models.blend import (
+from rankwright.recommend.ratings.blend import (
     Blend,
     RatingBackend,
     check_ratings,
     predict_rows,
     with_ids,
 )
-from rankwright.recommend.models.per_user import RANKER, PerUser
+from rankwright.recommend.ratings.per_user import RANKER, PerUser
 from rankwright.runtime import active_engine, current_engine, map_jobs, single_threaded_blas
 
 
@@ -51,14 +51,14 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
     """Recommend items to users by what other users took or rated (collaborative filtering).
 
     From **Interactions** (clicks, purchases) it ranks the whole catalog for each user: several
-    experts, combined by weights learned on held-out time (``rankwright.recommend.experts.topn``).
+    experts, combined by weights learned on held-out time (``rankwright.recommend.events.topn``).
 
     From **Ratings** it orders items by how high a user would rate them. With a ``ranker``, that is
     a ranking problem for each user: rows are items, features are the ratings of reference users,
     grades are the user's own ratings. A reference user who did not rate an item abstains; rankers
     without abstention get the median of that user's ratings instead. Without one (``ranker=None``)
     several rating models are combined as features of one ranker (see
-    ``rankwright.recommend.models.blend``), which is better, and faster for many users.
+    ``rankwright.recommend.ratings.blend``), which is better, and faster for many users.
 
     A user without events gets the most taken items. A user without preferences (no rating, one
     rating, all ratings equal) gets the items with the best average ratings; with a ``ranker`` there
@@ -75,7 +75,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
     reference : "random", "dense" or "similar", default "random"
         Random users, those with most ratings, or for each user the most similar ones.
     experts : list of experts or None, default None
-        For interactions; see ``rankwright.recommend.experts``. None takes all of them.
+        For interactions; see ``rankwright.recommend.events``. None takes all of them.
     holdout : "both", "next" or "period", default "both"
         For interactions, what the experts are weighed by: the last item of each user (what comes
         next in a session), all items of the last tenth of the events (what a user takes in the
@@ -152,11 +152,11 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         data : Ratings or Interactions
-        item_features : Features, data frame or None
+        item_features : Attributes, data frame or None
             They describe the catalog. Items that nobody took or rated yet can be recommended: they
             get the scores of the known items most like them. With interactions, items like those a
             user took score higher as well. Titles are shown in explanations.
-        user_features : Features, data frame or None
+        user_features : Attributes, data frame or None
             They describe users: what users with the same features take, or rate higher than
             others do, scores higher. Users without events or ratings get lists by their features.
         """

@@ -93,7 +93,7 @@ def search(seed: int) -> Part:
         "RankNet": rw.RankNet(random_state=seed),
         "MPRank": rw.MPRank(),
         "KeepRank": rw.KeepRank(kernel="linear", levels="ordinal", max_iter=2),
-        "regression": rw.Regression(),
+        "regression": rw.RidgeRanker(),
         "PRank": rw.PRank(average=True),
     }
     sample = make_queries(100, random_state=seed)

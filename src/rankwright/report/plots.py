@@ -52,7 +52,7 @@ def contributions(
 
     >>> import rankwright as rw
     >>> X = np.random.default_rng(0).normal(size=(200, 2))
-    >>> model = rw.Regression().fit(X, X[:, 1])
+    >>> model = rw.RidgeRanker().fit(X, X[:, 1])
     >>> [curve.name for curve in contributions(model, X, ["noise", "signal"], 1)]
     ['signal']
     """

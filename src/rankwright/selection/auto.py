@@ -137,16 +137,16 @@ class AutoRanker(BestRanker):
 
     Examples
     --------
-    >>> from rankwright import PRank, Regression
+    >>> from rankwright import PRank, RidgeRanker
     >>> from rankwright.testing.inputs import make_problem
     >>> data = make_problem(n_queries=12)
-    >>> model = AutoRanker([("PRank", PRank()), ("Regression", Regression())])
+    >>> model = AutoRanker([("PRank", PRank()), ("RidgeRanker", RidgeRanker())])
     >>> model = model.fit(data.X, data.y, qid=data.qid)
     >>> sorted(model.weights_)
-    ['PRank', 'Regression']
+    ['PRank', 'RidgeRanker']
     >>> one = AutoRanker(model.estimators, combine=False).fit(data.X, data.y, qid=data.qid)
     >>> one.best_estimator_
-    Regression()
+    RidgeRanker()
     """
 
     _constraints: ClassVar = {

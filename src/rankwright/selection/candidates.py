@@ -19,7 +19,7 @@ from rankwright.rankers.boosting.weak_learners.estimators import TreeRanking
 from rankwright.rankers.early_stopping import EarlyStopping
 from rankwright.rankers.gradient.ranknet import RankNet
 from rankwright.rankers.gradient.ranksvm import RankSVM
-from rankwright.rankers.gradient.regression import Regression
+from rankwright.rankers.gradient.regression import RidgeRanker
 from rankwright.rankers.keeprank.keeprank import KeepRank
 from rankwright.rankers.magnitude.mprank import MPRank
 from rankwright.rankers.magnitude.svrank import SVRank
@@ -77,7 +77,7 @@ def default_candidates(
         if listwise is not None:
             linear.append(("RankSVM NDCG", scaled(RankSVM(weighting=listwise))))
     if quality == 5:
-        linear.append(("Regression", scaled(Regression(alpha=1.0))))
+        linear.append(("RidgeRanker", scaled(RidgeRanker(alpha=1.0))))
         linear.append(("SVRank", scaled(SVRank())))
     if sparse and n_features > MANY_COLUMNS:
         return linear
@@ -113,12 +113,16 @@ def _boosted(measure: Measure, quality: int, n_rows: int, large: bool) -> Candid
     if weighting is not None:
         variants[f"LambdaMART {measure.name}"] = {"weighting": weighting}
     if weighting is None or quality >= 4:
-        variants["LambdaMART logistic"] = {"weighting": None, "colsample": 0.5}
+        variants["LambdaMART logistic"] = {"weighting": None, "colsample_bytree": 0.5}
     if quality >= 3 and not large:
         variants["LambdaMART grade difference"] = {"weighting": "grade_difference", **slow}
-        few = {"weighting": weighting, "max_leaf_nodes": max(4, leaves // 2), "colsample": 0.5}
+        few = {
+            "weighting": weighting,
+            "max_leaf_nodes": max(4, leaves // 2),
+            "colsample_bytree": 0.5,
+        }
         variants["LambdaMART small trees"] = few
-        variants["LambdaMART few features"] = {**squared, "colsample": 0.3}
+        variants["LambdaMART few features"] = {**squared, "colsample_bytree": 0.3}
     if quality >= 4:
         change = {"loss": "squared", "weighting": "grade_difference", **slow}
         variants["LambdaMART squared, grade difference"] = change
@@ -133,7 +137,10 @@ def unjudged_candidates(n_rows: int, *, sparse: bool) -> Candidates:
     scaler = MaxAbsScaler() if sparse else StandardScaler()
     svm = ("RankSVM", RankPipeline([("scale", scaler), ("rank", RankSVM())]))
     if n_rows >= MANY_ROWS:
-        return [("LambdaMART", LambdaMART(subsample=0.5, colsample=0.5, n_estimators=200)), svm]
+        return [
+            ("LambdaMART", LambdaMART(subsample=0.5, colsample_bytree=0.5, n_estimators=200)),
+            svm,
+        ]
     return [svm, ("RankBoost", RankBoost())]
 
 

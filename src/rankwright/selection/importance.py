@@ -81,11 +81,11 @@ def permutation_importance(
 
     Examples
     --------
-    >>> from rankwright import Regression
+    >>> from rankwright import RidgeRanker
     >>> rng = np.random.default_rng(0)
     >>> X, qid = rng.normal(size=(400, 2)), np.repeat(np.arange(40), 10)
     >>> y = (X[:, 1] > 0.5).astype(int)
-    >>> model = Regression().fit(X, y, qid=qid)
+    >>> model = RidgeRanker().fit(X, y, qid=qid)
     >>> found = permutation_importance(model, X, y, qid, random_state=0)
     >>> found.names[int(found.mean.argmax())], bool(found.interval[1, 0] > 0.1)
     ('x1', True)

@@ -2,7 +2,7 @@ from .app import Settings as Settings
 from .app import create_app as create_app
 from .learning.labels import read_graded as read_graded
 from .learning.labels import read_impression_features as read_impression_features
-from .learning.labels import read_impressions as read_impressions
+from .learning.labels import read_log as read_log
 from .log.reader import Entry as Entry
 from .log.reader import LogReader as LogReader
 from .log.reader import read_entries as read_entries

@@ -163,7 +163,7 @@ def demo_settings(folder: str, random_state: int = 0) -> Settings:
     train = sample.qid < 30
     X, y, qid = sample.X[train], sample.y[train], sample.qid[train]
     models = {
-        "linear": rw.Regression().fit(X, y, qid=qid),
+        "linear": rw.RidgeRanker().fit(X, y, qid=qid),
         "boosted": rw.RankBoost(n_estimators=50).fit(X, y, qid=qid),
         "films": rw.Recommender(random_state=random_state).fit(
             make_ratings(80, 60, random_state=random_state).ratings

@@ -349,7 +349,7 @@ def demo_model() -> Served:
     rows = np.column_stack([sample.X, np.ones(len(sample.X))])
     *coef, intercept = np.linalg.lstsq(rows, sample.y.astype(np.float64))[0]
     names = tuple(f"f{number}" for number in range(1, 11))
-    scorer = SavedScorer("Regression", Linear(np.array(coef), float(intercept)), (), names)
+    scorer = SavedScorer("RidgeRanker", Linear(np.array(coef), float(intercept)), (), names)
     return served_scorer(scorer, "demo", "demo", "demo")
 
 

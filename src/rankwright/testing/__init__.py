@@ -1,8 +1,8 @@
 """Public checks that every ranker must pass, including custom ones.
 
->>> from rankwright import Regression
+>>> from rankwright import RidgeRanker
 >>> from rankwright.testing import check_ranker
->>> check_ranker(Regression())
+>>> check_ranker(RidgeRanker())
 """
 
 import lazy_loader

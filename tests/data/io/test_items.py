@@ -77,7 +77,7 @@ def test_new_data_get_the_features_of_the_old(shop, tmp_path):
 def test_a_model_that_needs_every_value_refuses_missing_ones(shop, tmp_path):
     items = rw.read_items(shop, **COLUMNS)
     X = np.nan_to_num(items.X)
-    model = rw.Regression().fit(X, items.y)
+    model = rw.RidgeRanker().fit(X, items.y)
     model.feature_names_in_ = np.array(items.feature_names, dtype=object)
     rw.save(model, tmp_path / "model.rw")
     scorer = rw.load_scorer(tmp_path / "model.rw")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rankwright.data import ImpressionLog, log_from_frame, read_log, read_log_features
+from rankwright.data import ImpressionLog, read_log, read_log_features
 from rankwright.data.io.logs import impressions as logs
 from rankwright.exceptions import DataError, FileFormatError, ParameterError
 
@@ -121,7 +121,7 @@ def test_a_column_of_no_role_is_refused_by_every_reader_of_logs(tmp_path: Path) 
     for call in (
         lambda: read_log(path, cost="price"),
         lambda: read_log_features(path, cost="price"),
-        lambda: log_from_frame(frame, cost="price"),
+        lambda: ImpressionLog.from_frame(frame, cost="price"),
     ):
         with pytest.raises(
             ParameterError, match="cost='price': a log has no cost; use one of session"
@@ -130,7 +130,7 @@ def test_a_column_of_no_role_is_refused_by_every_reader_of_logs(tmp_path: Path) 
 
 
 def test_words_and_dates_are_understood() -> None:
-    log = log_from_frame(
+    log = ImpressionLog.from_frame(
         {
             "Query": ["q", "q", "q"],
             "doc_id": ["a", "b", "c"],
@@ -143,7 +143,9 @@ def test_words_and_dates_are_understood() -> None:
     assert log.time is not None
     assert log.time[0] == 1714557600.0
     times = np.array(["2024-05-01T10:00:00"] * 2, dtype="datetime64[ns]")
-    log = log_from_frame({"query": [1, 1], "item": [1, 2], "clicks": [0, 1], "time": times})
+    log = ImpressionLog.from_frame(
+        {"query": [1, 1], "item": [1, 2], "clicks": [0, 1], "time": times}
+    )
     assert log.time is not None
     assert log.time[0] == 1714557600.0
 

@@ -86,7 +86,7 @@ RANKERS = [
     rw.RankNet(max_iter=20, random_state=0),
     rw.OnlineKeepRank(),
     rw.BayesianPRank(),
-    rw.Regression(),
+    rw.RidgeRanker(),
 ]
 
 

@@ -120,7 +120,7 @@ def test_every_leaf_holds_enough_rows_and_covers_add_up(data: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"subsample": 0.6, "colsample": 0.5}, {"categorical_features": [3]}]
+    "options", [{}, {"subsample": 0.6, "colsample_bytree": 0.5}, {"categorical_features": [3]}]
 )
 def test_any_number_of_threads_gives_the_same_bits(data: Any, options: dict[str, Any]) -> None:
     one, *others = (
@@ -143,7 +143,7 @@ def test_the_order_of_queries_and_rows_changes_no_bit(data: Any) -> None:
 
 def test_fit_more_and_warm_start_equal_one_longer_fit(data: Any, tmp_path: Path) -> None:
     X, y, qid = data
-    options: Any = {**SMALL, "subsample": 0.7, "colsample": 0.5, "categorical_features": [3]}
+    options: Any = {**SMALL, "subsample": 0.7, "colsample_bytree": 0.5, "categorical_features": [3]}
     options["eval_set"], options["eval_qid"] = None, None
     fit = {"qid": qid, "eval_set": (X[:200], y[:200]), "eval_qid": qid[:200]}
     options = {k: v for k, v in options.items() if not k.startswith("eval")}
@@ -353,7 +353,7 @@ def test_early_stopping_keeps_the_best_rounds_and_a_callback_ends_training(data:
     [
         {"learning_rate": 0.0}, {"learning_rate": 2.0}, {"max_leaf_nodes": 1}, {"max_bins": 256},
         {"min_samples_leaf": 0}, {"l2_regularization": -1.0}, {"loss": "hinge"},
-        {"weighting": "MAP"}, {"subsample": 0.0}, {"subsample": 1.5}, {"colsample": -1},
+        {"weighting": "MAP"}, {"subsample": 0.0}, {"subsample": 1.5}, {"colsample_bytree": -1},
         {"monotonic_cst": [2, 0, 0, 0]}, {"monotonic_cst": [1, 0]}, {"monotonic_cst": {"x": 1}},
         {"categorical_features": [4]}, {"categorical_features": ["kind"]},
         {"categorical_features": [3], "monotonic_cst": [0, 0, 0, 1]}, {"interaction_cst": "all"},

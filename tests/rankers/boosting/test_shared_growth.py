@@ -121,7 +121,7 @@ def test_small_fits_on_two_threads_have_the_bits_of_one() -> None:
     def fit_many() -> None:
         for seed in range(12):
             fits = [
-                LambdaMART(n_estimators=5, colsample=0.5, random_state=seed, n_jobs=n)
+                LambdaMART(n_estimators=5, colsample_bytree=0.5, random_state=seed, n_jobs=n)
                 for n in (1, 2)
             ]
             one, two = (model.fit(X, y, qid=qid).decision_function(X) for model in fits)

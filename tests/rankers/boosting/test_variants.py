@@ -92,8 +92,8 @@ def test_a_learning_rate_multiplies_the_first_weight(data: Any) -> None:
 def test_each_round_uses_drawn_features_only(data: Any, estimator: Any) -> None:
     X, y, qid = data
     options: Any = {"estimator": estimator, "n_estimators": 30, "random_state": 0}
-    drawn = rw.RankBoost(**options, colsample=0.2).fit(X, y, qid=qid)
-    again = rw.RankBoost(**options, colsample=0.2).fit(X, y, qid=qid)
+    drawn = rw.RankBoost(**options, colsample_bytree=0.2).fit(X, y, qid=qid)
+    again = rw.RankBoost(**options, colsample_bytree=0.2).fit(X, y, qid=qid)
     np.testing.assert_array_equal(drawn.decision_function(X), again.decision_function(X))
     if estimator == "threshold":
         assert len(np.unique(drawn.feature_)) > len(np.unique(drawn.feature_[:1]))

@@ -33,7 +33,7 @@ class ImpressionLog:
     """A log of ranked lists: one row for each item shown, sorted by session, then by position.
 
     A session is one list shown to one user for one query. Rows contain dense numbers; the ids are
-    stored separately. Arrays are read-only. Build a log with
+    stored separately. Arrays are read-only. Build a log with :meth:`from_frame` or
     :meth:`from_arrays`, or read it with ``read_log``.
 
     Attributes
@@ -75,6 +75,18 @@ class ImpressionLog:
         for name in (*ROWS, "sessions", "queries", "items"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, read_only(getattr(self, name)))
+
+    @classmethod
+    def from_frame(cls, frame: Any, **columns: str) -> ImpressionLog:
+        """Convert a data frame or a dict of columns, named as in :func:`rankwright.read_log`.
+
+        >>> frame = {"query": [1, 1], "item": [7, 8], "clicked": [0, 1]}
+        >>> ImpressionLog.from_frame(frame).clicks.tolist()
+        [0, 1]
+        """
+        from rankwright.data.io.logs.impressions import frame_to_log
+
+        return frame_to_log(frame, columns)
 
     @classmethod
     def from_arrays(

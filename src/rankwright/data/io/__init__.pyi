@@ -1,6 +1,6 @@
 from .conversion import convert as convert
 from .conversion import write_items as write_items
-from .interactions import read_features as read_features
+from .interactions import read_attributes as read_attributes
 from .interactions import read_feedback as read_feedback
 from .interactions import read_interactions as read_interactions
 from .items import read_items as read_items
@@ -8,7 +8,6 @@ from .letor.reader import read_letor as read_letor
 from .letor.writer import write_letor as write_letor
 from .logs.features import read_log_features as read_log_features
 from .logs.impressions import log_from_events as log_from_events
-from .logs.impressions import log_from_frame as log_from_frame
 from .logs.impressions import read_log as read_log
 from .logs.preferences import Preferences as Preferences
 from .logs.preferences import read_preferences as read_preferences

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwright._typing import BoolArray
-from rankwright.data.behavior.features import Features
+from rankwright.data.behavior.attributes import Attributes
 from rankwright.data.behavior.interactions import Interactions
 from rankwright.data.behavior.ratings import Ratings, find_column, usual_place
 from rankwright.data.inputs import Columns, read_parquet
@@ -105,7 +105,7 @@ def _from_table(
 
 
 @bounded
-def read_features(
+def read_attributes(
     path: str | os.PathLike[str],
     *,
     id: str | None = None,
@@ -113,14 +113,14 @@ def read_features(
     separator: str | None = None,
     encoding: str = "utf-8",
     max_bytes: int | None = None,
-) -> Features:
+) -> Attributes:
     """Read features of items or users from a CSV, Parquet or JSONL table.
 
     Parameters
     ----------
     path : path
-    id, title : columns, as in :meth:`Features.from_frame`. A column of a CSV file is numeric if all
-        its cells are numbers; an empty cell is missing.
+    id, title : columns, as in :meth:`Attributes.from_frame`. A column of a CSV file is numeric if
+        all its cells are numbers; an empty cell is missing.
     separator, encoding : of a CSV file
     max_bytes : as in :func:`read_interactions`
 
@@ -129,7 +129,7 @@ def read_features(
     >>> import pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "films.csv"
     >>> _ = path.write_text("item,title,genres,year\\n7,Heat,Crime|Drama,1995\\n8,Alien,Horror,\\n")
-    >>> read_features(path).names
+    >>> read_attributes(path).names
     ('genres=Crime', 'genres=Drama', 'genres=Horror', 'year')
     """
     if is_parquet(path):
@@ -139,7 +139,7 @@ def read_features(
     else:
         table = _read_text_columns(path, id, separator, encoding)
     columns = {name: column for name, column in table.items() if name == id or not is_index(name)}
-    return Features.from_frame(columns, id=id, title=title)
+    return Attributes.from_frame(columns, id=id, title=title)
 
 
 def _read_text_columns(path: Any, id: Any, separator: str | None, encoding: str) -> Columns:

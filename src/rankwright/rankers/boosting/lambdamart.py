@@ -97,7 +97,7 @@ class LambdaMART(BoostedRanker):
         the first 30 count.
     subsample : float, 0 < share <= 1, default 1.0
         The share of the queries that each tree is grown on, drawn at random.
-    colsample : float, 0 < share <= 1, default 1.0
+    colsample_bytree : float, 0 < share <= 1, default 1.0
         The share of the features that each tree may use, drawn at random.
     monotonic_cst : array of -1, 0 and 1 per feature, dict {feature name: -1, 0 or 1}, or None
         1: the score never decreases as the feature grows; -1: it never increases.
@@ -182,7 +182,7 @@ class LambdaMART(BoostedRanker):
         ),
         "weighting": WEIGHTING,
         "subsample": schema.positive(1.0),
-        "colsample": schema.positive(1.0),
+        "colsample_bytree": schema.positive(1.0),
         "monotonic_cst": schema.optional(
             schema.Constraint("-1, 0 or 1 for each feature", lambda v: _all_in(v, (-1, 0, 1)))
         ),
@@ -228,7 +228,7 @@ class LambdaMART(BoostedRanker):
         loss: str = "logistic",
         weighting: str | None = "NDCG@30",
         subsample: float = 1.0,
-        colsample: float = 1.0,
+        colsample_bytree: float = 1.0,
         monotonic_cst: Any = None,
         categorical_features: Any = None,
         interaction_cst: Any = None,
@@ -248,7 +248,7 @@ class LambdaMART(BoostedRanker):
         self.loss = loss
         self.weighting = weighting
         self.subsample = subsample
-        self.colsample = colsample
+        self.colsample_bytree = colsample_bytree
         self.monotonic_cst = monotonic_cst
         self.categorical_features = categorical_features
         self.interaction_cst = interaction_cst
@@ -451,15 +451,15 @@ class LambdaMART(BoostedRanker):
                 salt = np.uint64(rng.integers(2**63))
                 limit = np.partition(mix(distinct ^ salt), size - 1)[size - 1]
                 queries = QueryDraw(salt, limit)
-            if self.colsample < 1.0:
+            if self.colsample_bytree < 1.0:
                 features = np.zeros(n_features, bool)
-                size = max(1, round(self.colsample * n_features))
+                size = max(1, round(self.colsample_bytree * n_features))
                 features[rng.permutation(n_features)[:size]] = True
             yield queries, features
 
     def _may_drop_columns(self) -> bool:
         by_column = self.monotonic_cst is not None or self.interaction_cst is not None
-        return not by_column and self.colsample == 1.0 and not self.warm_start
+        return not by_column and self.colsample_bytree == 1.0 and not self.warm_start
 
     def _columns_to_keep(self, n_features: int) -> IntArray:
         return np.flatnonzero(self._feature_mask(n_features))

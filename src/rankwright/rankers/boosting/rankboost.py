@@ -85,7 +85,7 @@ class RankBoost(BoostedRanker):
         Grades below 0 are counted from the lowest of them, those above 60 as 60.
     learning_rate : float, 0 < rate <= 1, default 1.0
         Factor of the weights alpha. (A TreeRanking has its own.)
-    colsample : float, 0 < share <= 1, default 1.0
+    colsample_bytree : float, 0 < share <= 1, default 1.0
         The share of features that each round may use, drawn at random.
     early_stopping : bool, int, EarlyStopping or None, default None
         Keep the rounds up to the best one on the ``eval_set`` of ``fit`` or, without it, on
@@ -159,7 +159,7 @@ class RankBoost(BoostedRanker):
         "smoothing": schema.optional(schema.positive(0.25)),
         "weighting": schema.optional(schema.one_of(*weighting_names("NDCG"))),
         "learning_rate": schema.positive(1.0),
-        "colsample": schema.positive(1.0),
+        "colsample_bytree": schema.positive(1.0),
         "random_state": schema.random_state(),
         "early_stopping": EARLY_STOPPING,
         "callbacks": CALLBACKS,
@@ -196,7 +196,7 @@ class RankBoost(BoostedRanker):
         smoothing: float | None = None,
         weighting: str | None = None,
         learning_rate: float = 1.0,
-        colsample: float = 1.0,
+        colsample_bytree: float = 1.0,
         random_state: Any = None,
         early_stopping: Any = None,
         callbacks: Any = None,
@@ -212,7 +212,7 @@ class RankBoost(BoostedRanker):
         self.smoothing = smoothing
         self.weighting = weighting
         self.learning_rate = learning_rate
-        self.colsample = colsample
+        self.colsample_bytree = colsample_bytree
         self.random_state = random_state
         self.early_stopping = early_stopping
         self.callbacks = callbacks
@@ -313,7 +313,7 @@ class RankBoost(BoostedRanker):
             )
 
     def _may_drop_columns(self) -> bool:
-        return isinstance(self.estimator, str | TreeRanking) and self.colsample == 1.0
+        return isinstance(self.estimator, str | TreeRanking) and self.colsample_bytree == 1.0
 
     def contribution(self, feature: int | str) -> Curve:
         """Return the contribution of a feature as a function of its value (monotone if

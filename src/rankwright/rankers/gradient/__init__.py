@@ -1,4 +1,4 @@
-"""Rankers that minimize one loss over all pairs: RankSVM, RankNet, Regression."""
+"""Rankers that minimize one loss over all pairs: RankSVM, RankNet, RidgeRanker."""
 
 import lazy_loader
 

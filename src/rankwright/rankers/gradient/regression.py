@@ -19,7 +19,7 @@ from rankwright.scoring.base import Scorer
 from rankwright.scoring.linear import Linear
 
 
-class Regression(Ranker):
+class RidgeRanker(Ranker):
     r"""Linear least squares on the grades, with minimum norm or a ridge penalty.
 
     Minimizes :math:`\sum_i u_i (w \cdot x_i + b - y_i)^2 + \alpha \|w\|^2` with row weights u.
@@ -54,7 +54,7 @@ class Regression(Ranker):
     Examples
     --------
     >>> X = [[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [0.0, 0.0], [1.0, 1.0]]
-    >>> model = Regression().fit(X, [0, 1, 2, 5, 6], qid=["a", "a", "a", "b", "b"])
+    >>> model = RidgeRanker().fit(X, [0, 1, 2, 5, 6], qid=["a", "a", "a", "b", "b"])
     >>> model.coef_.round(6) + 0.0
     array([1., 0.])
     >>> model.rank(X, qid=["a", "a", "a", "b", "b"])
@@ -98,7 +98,7 @@ class Regression(Ranker):
         super()._check_parameters()
         if self.solution == "basic" and self.alpha > 0:
             raise ParameterError(
-                f"Regression(solution='basic', alpha={self.alpha}): a ridge leaves one minimizer, "
+                f"RidgeRanker(solution='basic', alpha={self.alpha}): a ridge leaves one minimizer, "
                 "in which all coefficients count. Use alpha=0, or solution='minimum_norm'."
             )
 

@@ -13,8 +13,9 @@ import numpy as np
 
 from rankwright._typing import FloatArray
 from rankwright.data.behavior.impressions import ImpressionLog
+from rankwright.data.io.logs import impressions
 from rankwright.data.io.logs.features import features_from_events, read_log_features
-from rankwright.data.io.logs.impressions import is_store, log_from_events, read_log
+from rankwright.data.io.logs.impressions import is_store, log_from_events
 from rankwright.data.items import Items
 from rankwright.exceptions import DataError, RankwrightWarning
 from rankwright.service.log.entries import (
@@ -171,7 +172,7 @@ def read_graded(path: Any) -> Items:
         log.close()
 
 
-def read_impressions(path: Any) -> ImpressionLog:
+def read_log(path: Any) -> ImpressionLog:
     """The lists that a service showed, and their clicks.
 
     Parameters
@@ -179,7 +180,7 @@ def read_impressions(path: Any) -> ImpressionLog:
     path : the file that ``rankwright serve --store`` writes, or a log that
         :func:`rankwright.read_log` reads
     """
-    return log_from_events(read_entries(path)) if is_store(path) else read_log(path)
+    return log_from_events(read_entries(path)) if is_store(path) else impressions.read_log(path)
 
 
 def read_impression_features(path: Any) -> Items:

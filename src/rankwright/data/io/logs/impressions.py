@@ -54,7 +54,7 @@ def read_log(
 
     The file is CSV or TSV (gzipped or not, with a header), Parquet, JSONL with one object for each
     item shown, or the JSON lines that the service exports (``GET /v1/log``). Large files are read
-    with DuckDB if it is installed. :func:`rankwright.service.read_impressions` also reads the store
+    with DuckDB if it is installed. :func:`rankwright.service.read_log` also reads the store
     of a service.
 
     Parameters
@@ -87,19 +87,15 @@ def read_log(
     if parquet:
         return _from_table(read_parquet(path), columns, name)
     if is_store(path):
-        raise DataError(f"{name} is the store of a service. Read it with service.read_impressions.")
+        raise DataError(f"{name} is the store of a service. Read it with service.read_log.")
     text = read_text(path)
     if text.first_line.lstrip().startswith(b"{"):
         return _from_json(text, columns)
     return _from_csv(text, columns)
 
 
-def log_from_frame(frame: Any, **columns: str) -> ImpressionLog:
-    """Convert a data frame or a dict of columns to a log; see :func:`read_log`.
-
-    >>> log_from_frame({"query": [1, 1], "item": [7, 8], "clicked": [0, 1]}).clicks.tolist()
-    [0, 1]
-    """
+def frame_to_log(frame: Any, columns: Mapping[str, str]) -> ImpressionLog:
+    """What :meth:`ImpressionLog.from_frame` returns."""
     return _from_table(columns_of(frame), columns, "the frame")
 
 

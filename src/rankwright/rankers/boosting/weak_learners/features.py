@@ -307,10 +307,10 @@ class WeakLearner(ABC):
 
 def draw_features(model: Any, n_features: int) -> Iterator[Any]:
     """The features that each round may use; None for all."""
-    if model.colsample == 1.0:
+    if model.colsample_bytree == 1.0:
         return repeat(None)
     rng = np.random.default_rng(check_random_state(model.random_state).randint(2**31 - 1))
-    size = max(1, round(model.colsample * n_features))
+    size = max(1, round(model.colsample_bytree * n_features))
     return (np.isin(np.arange(n_features), rng.permutation(n_features)[:size]) for _ in count())
 
 

@@ -11,19 +11,19 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.data.behavior.features import SideFeatures
+from rankwright.data.behavior.attributes import SideFeatures
 from rankwright.data.behavior.ratings import Ratings, first_twice
 from rankwright.exceptions import DataError, Message, ParameterError, RankwrightWarning, Setting
 from rankwright.feedback.base import Grades
 from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
 from rankwright.rankers.schema import Holds
-from rankwright.recommend.experts.histories import extended
+from rankwright.recommend.events.histories import extended
 from rankwright.recommend.explanations import Explanation, Liked, Viewer
 from rankwright.recommend.lists import POOL, Block, Selection, user_cosine
-from rankwright.recommend.models.base import ItemMeans, RatingModel, Reasons, Table
-from rankwright.recommend.models.factors import MatrixFactorization
-from rankwright.recommend.models.neighbors import ItemKNN, UserSimilarity
+from rankwright.recommend.ratings.base import ItemMeans, RatingModel, Reasons, Table
+from rankwright.recommend.ratings.factors import MatrixFactorization
+from rankwright.recommend.ratings.neighbors import ItemKNN, UserSimilarity
 from rankwright.runtime import map_blocks, n_threads, ranges, single_threaded_blas
 
 # Models sum squares of ratings in float32.

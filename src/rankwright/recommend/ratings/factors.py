@@ -13,7 +13,7 @@ from rankwright.data.behavior.ratings import Ratings
 from rankwright.exceptions import DataError
 from rankwright.rankers import schema
 from rankwright.rankers.schema import Holds, floats, floats32, real
-from rankwright.recommend.models.base import RatingModel, Table
+from rankwright.recommend.ratings.base import RatingModel, Table
 
 OVERSAMPLING, N_ITERATIONS = 20, 6  # of the randomized singular value decomposition
 N_REFIT = 5  # sweeps of a refit
@@ -263,7 +263,7 @@ class _Side:
 
     def update(self, others: _Side, noise: float) -> float:
         """Update the posterior given the other side, then the prior; returns the squared error."""
-        from rankwright.recommend.models._kernels import Posterior, Prior, update_factors
+        from rankwright.recommend.ratings._kernels import Posterior, Prior, update_factors
 
         given, out = (Posterior(s.mean, s.moments, s.variance) for s in (others, self))
         prior, error = Prior(self.prior, self.precision), np.zeros(len(self.mean))

@@ -1,4 +1,4 @@
-"""Features of items or users: numbers, categories and word counts, by id."""
+"""Attributes of items or users: numbers, categories and word counts, by id."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rankwright.data.vocabulary import Vocabulary, as_column, as_ids
 from rankwright.exceptions import DataError
 
 
-class Features:
+class Attributes:
     """Sparse features of items or users, one row per id.
 
     Parameters
@@ -26,9 +26,9 @@ class Features:
     Examples
     --------
     >>> films = {"item": [7, 8], "genres": ["Crime|Drama", "Horror"], "title": ["Heat", "Alien"]}
-    >>> features = Features.from_frame(films)
+    >>> features = Attributes.from_frame(films)
     >>> features
-    Features(2 rows, 3 features, titles)
+    Attributes(2 rows, 3 features, titles)
     >>> features.names
     ('genres=Crime', 'genres=Drama', 'genres=Horror')
     """
@@ -40,22 +40,23 @@ class Features:
 
         self.ids: NDArray[Any] = in_int64(as_ids(ids, "ids"))
         self._vocabulary = Vocabulary(self.ids, "features")
-        self.matrix = csr_array(checked_rows(matrix, "Features"), dtype=np.float64)
+        self.matrix = csr_array(checked_rows(matrix, "Attributes"), dtype=np.float64)
         if self.matrix.shape[0] != len(self.ids):
             raise DataError(
-                f"Features: {len(self.ids)} ids and {self.matrix.shape[0]} rows of features. Give "
-                "one row for each id."
+                f"Attributes: {len(self.ids)} ids and {self.matrix.shape[0]} rows of features. "
+                "Give one row for each id."
             )
         if not np.isfinite(self.matrix.data).all():
             entry = int(np.argmin(np.isfinite(self.matrix.data)))
             row = int(np.searchsorted(self.matrix.indptr, entry, side="right")) - 1
             raise DataError(
-                f"Features: {self.ids[row]!s} has the value {self.matrix.data[entry]:g} in column "
-                f"{self.matrix.indices[entry]}. Replace it by a finite number, or leave it out (0)."
+                f"Attributes: {self.ids[row]!s} has the value {self.matrix.data[entry]:g} in "
+                f"column {self.matrix.indices[entry]}. Replace it by a finite "
+                "number, or leave it out (0)."
             )
         if titles is not None and len(titles) != len(self.ids):
             raise DataError(
-                f"Features: {len(titles)} titles for {len(self.ids)} ids. Give one per id."
+                f"Attributes: {len(titles)} titles for {len(self.ids)} ids. Give one per id."
             )
         self.titles = None if titles is None else np.array([str(t) for t in titles], object)
         self.names = None if names is None else tuple(names)
@@ -68,7 +69,7 @@ class Features:
         id: str | None = None,
         title: str | None = None,
         columns: Sequence[str] | None = None,
-    ) -> Features:
+    ) -> Attributes:
         """Convert a data frame or dict of columns: numbers are standardized, strings are
         categories.
 
@@ -113,23 +114,23 @@ class Features:
 
     def __repr__(self) -> str:
         titles = "" if self.titles is None else ", titles"
-        return f"Features({len(self):,} rows, {self.matrix.shape[1]:,} features{titles})"
+        return f"Attributes({len(self):,} rows, {self.matrix.shape[1]:,} features{titles})"
 
 
 class SideFeatures(NamedTuple):
-    """Features of the items and of the users of a recommender, where they are known."""
+    """Attributes of the items and of the users of a recommender, where they are known."""
 
-    items: Features | None = None
-    users: Features | None = None
+    items: Attributes | None = None
+    users: Attributes | None = None
 
 
-def as_features(given: Any) -> Features:
-    """Features as they are, or those in the columns of a data frame or dict.
+def as_features(given: Any) -> Attributes:
+    """Attributes as they are, or those in the columns of a data frame or dict.
 
     >>> as_features({"item": [7, 8], "kind": ["Crime", "Horror"]})
-    Features(2 rows, 2 features)
+    Attributes(2 rows, 2 features)
     """
-    return given if isinstance(given, Features) else Features.from_frame(given)
+    return given if isinstance(given, Attributes) else Attributes.from_frame(given)
 
 
 def _block(name: str, column: NDArray[Any]) -> tuple[list[str], Any]:

@@ -12,9 +12,9 @@ from rankwright.data.vocabulary import hash_ids, mix
 from rankwright.exceptions import DataError
 from rankwright.rankers import schema
 from rankwright.rankers.schema import floats, floats32, integers
-from rankwright.recommend.experts.base import FLUSHING, Expert, Scores
-from rankwright.recommend.experts.histories import Histories, Rows, pointers
-from rankwright.recommend.experts.neighbors import neighbor_pairs, row_ranges
+from rankwright.recommend.events.base import FLUSHING, Expert, Scores
+from rankwright.recommend.events.histories import Histories, Rows, pointers
+from rankwright.recommend.events.neighbors import neighbor_pairs, row_ranges
 from rankwright.runtime import current_engine, map_blocks, ranges
 
 BLOCK = 1024  # users whose products are added at once (EASE)
@@ -187,7 +187,7 @@ def common_users(
     rows, width = histories.rows, len(kept)
     lengths = np.diff(rows.ptr).astype(np.float64)
     if 16.0 * (lengths @ lengths) < rows.n_rows * float(width) ** 2:
-        from rankwright.recommend.experts._kernels import count_common
+        from rankwright.recommend.events._kernels import count_common
 
         counted = np.zeros((width, width))
         pairs = neighbor_pairs(histories)
@@ -282,7 +282,7 @@ class ImplicitALS(Expert):
         return self
 
     def _solve(self, rows: Rows, factors: Scores, solution: Scores, max_iter: int = 3) -> None:
-        from rankwright.recommend.experts._kernels import solve_rows
+        from rankwright.recommend.events._kernels import solve_rows
 
         gram = factors.T @ factors + np.float32(self.l2_regularization) * np.eye(
             factors.shape[1], dtype=np.float32

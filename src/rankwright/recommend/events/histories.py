@@ -108,7 +108,7 @@ class Histories(UsersAndItems):
     @classmethod
     def of(cls, events: Interactions) -> Histories:
         """Group events by user and sort them by time; equal times keep their order."""
-        from rankwright.recommend.experts._kernels import merge_repeats
+        from rankwright.recommend.events._kernels import merge_repeats
 
         # Few copies at a time: with millions of events this is where memory peaks.
         if events.time is None:

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from rankwright._typing import IntArray
 from rankwright.rankers import schema
 from rankwright.rankers.schema import Constraint, Holds, Learned, floats
-from rankwright.recommend.experts.histories import Histories, Rows
+from rankwright.recommend.events.histories import Histories, Rows
 
 Scores = NDArray[np.float32]
 FLUSHING = RLock()  # one thread at a time does the pending work of updates

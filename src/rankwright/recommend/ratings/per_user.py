@@ -18,8 +18,8 @@ from rankwright.data.behavior.ratings import Ratings
 from rankwright.exceptions import DataError, DegenerateDataWarning, ParameterError
 from rankwright.rankers import schema
 from rankwright.rankers.schema import Learned, integers
-from rankwright.recommend.models.base import ItemMeans, Reasons, Table
-from rankwright.recommend.models.neighbors import UserSimilarity
+from rankwright.recommend.ratings.base import ItemMeans, Reasons, Table
+from rankwright.recommend.ratings.neighbors import UserSimilarity
 from rankwright.runtime import active_engine
 from rankwright.scoring.linear import dense_rows
 

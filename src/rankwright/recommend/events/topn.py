@@ -10,16 +10,16 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.data.behavior.features import Features, SideFeatures
+from rankwright.data.behavior.attributes import Attributes, SideFeatures
 from rankwright.exceptions import DataError, ParameterError
 from rankwright.rankers import schema
 from rankwright.rankers.schema import Holds, Learned, floats, integer
-from rankwright.recommend.experts.base import Expert, Popularity, Scores
-from rankwright.recommend.experts.content import Content, ItemContent, UserContent
-from rankwright.recommend.experts.histories import Histories, Rows, check_weights
-from rankwright.recommend.experts.least_squares import EASE, ImplicitALS
-from rankwright.recommend.experts.neighbors import ItemCosine, NextItems
-from rankwright.recommend.experts.weights import (
+from rankwright.recommend.events.base import Expert, Popularity, Scores
+from rankwright.recommend.events.content import Content, ItemContent, UserContent
+from rankwright.recommend.events.histories import Histories, Rows, check_weights
+from rankwright.recommend.events.least_squares import EASE, ImplicitALS
+from rankwright.recommend.events.neighbors import ItemCosine, NextItems
+from rankwright.recommend.events.weights import (
     COMBINERS,
     HOLDOUTS,
     Candidates,
@@ -130,7 +130,7 @@ class TopN(BaseEstimator):  # type: ignore[misc]
             for expert in experts:
                 expert.fit(train)
             self._learn_weights(experts, train, holdouts)
-        # Features serve new items and users, whatever they add for others.
+        # Attributes serve new items and users, whatever they add for others.
         kept = (self.weight_ > 0) | [isinstance(expert, Content) for expert in experts]
         self.experts_ = [experts[at] for at in np.flatnonzero(kept)]
         self.weight_ = self.weight_[kept]
@@ -350,7 +350,7 @@ def check_expert(expert: Any) -> Expert:
     """An expert whose parameters are in their ranges."""
     if not isinstance(expert, Expert):
         raise ParameterError(
-            f"experts: {expert!r} is not an expert. Give objects of rankwright.recommend.experts, "
+            f"experts: {expert!r} is not an expert. Give objects of rankwright.recommend.events, "
             "such as EASE()."
         )
     for name, constraint in expert._constraints.items():
@@ -358,7 +358,7 @@ def check_expert(expert: Any) -> Expert:
     return expert
 
 
-def need_features(features: Features | None, kind: str) -> Features:
+def need_features(features: Attributes | None, kind: str) -> Attributes:
     if features is None:
         expert = f"{kind.capitalize()}Content"
         raise DataError(f"{expert} needs features: fit(..., {kind}_features=...).")

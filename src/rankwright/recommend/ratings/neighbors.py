@@ -10,7 +10,7 @@ from rankwright._typing import FloatArray, IntArray
 from rankwright.data.behavior.ratings import Ratings
 from rankwright.rankers import schema
 from rankwright.rankers.schema import floats, integers, real
-from rankwright.recommend.models.base import Biased, Table, biases
+from rankwright.recommend.ratings.base import Biased, Table, biases
 
 
 class ItemKNN(Biased):
@@ -54,7 +54,7 @@ class ItemKNN(Biased):
         self.damping = damping
 
     def fit(self, ratings: Ratings) -> Self:
-        from rankwright.recommend.models._kernels import nearest_items
+        from rankwright.recommend.ratings._kernels import nearest_items
 
         self.mean_, user_bias, self.item_bias_ = biases(ratings)
         rest = ratings.value - self.mean_ - user_bias[ratings.user] - self.item_bias_[ratings.item]

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.recommend.experts.base import Expert, Scores
-from rankwright.recommend.experts.histories import Histories, pointers
-from rankwright.recommend.experts.neighbors import row_ranges
+from rankwright.recommend.events.base import Expert, Scores
+from rankwright.recommend.events.histories import Histories, pointers
+from rankwright.recommend.events.neighbors import row_ranges
 from rankwright.runtime import active_engine, map_blocks
 
 HOLDOUTS = ("both", "next", "period")
@@ -265,7 +265,7 @@ class Search:
 
 def best_items(scores: Scores, tie: IntArray, n: int) -> NDArray[np.int64]:
     """The n best columns of each row, -1 where there are fewer; -inf is never taken."""
-    from rankwright.recommend.experts._kernels import take_best
+    from rankwright.recommend.events._kernels import take_best
 
     best = np.empty((len(scores), n), np.int64)
     map_blocks(lambda rows: take_best(scores, tie, n, *rows, best), row_ranges(len(scores)))

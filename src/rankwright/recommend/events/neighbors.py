@@ -11,8 +11,8 @@ from rankwright._typing import IntArray
 from rankwright.data.vocabulary import read_only
 from rankwright.rankers import schema
 from rankwright.rankers.schema import floats32, integers32
-from rankwright.recommend.experts.base import FLUSHING, Expert, Scores
-from rankwright.recommend.experts.histories import Histories, Rows
+from rankwright.recommend.events.base import FLUSHING, Expert, Scores
+from rankwright.recommend.events.histories import Histories, Rows
 from rankwright.runtime import map_blocks, n_threads, ranges
 
 
@@ -68,7 +68,7 @@ class ItemCosine(Expert):
         return self
 
     def _refresh(self, items: IntArray) -> None:
-        from rankwright.recommend.experts._kernels import Similarity, nearest
+        from rankwright.recommend.events._kernels import Similarity, nearest
 
         data = self._histories
         pairs = neighbor_pairs(data)
@@ -112,7 +112,7 @@ class ItemCosine(Expert):
             self._refresh(needed[self._stale[needed]].astype(np.int64))
 
     def scores(self, rows: Rows) -> Scores:
-        from rankwright.recommend.experts._kernels import add_neighbors
+        from rankwright.recommend.events._kernels import add_neighbors
 
         self.flush(rows)
         scores = np.zeros((rows.n_rows, len(self.neighbor_)), np.float32)
@@ -154,7 +154,7 @@ class NextItems(ItemCosine):
 
 def neighbor_pairs(histories: Histories) -> Any:
     """The histories by user and by item, for kernels."""
-    from rankwright.recommend.experts._kernels import Pairs
+    from rankwright.recommend.events._kernels import Pairs
 
     columns: list[NDArray[Any]] = [histories.ptr, histories.item, histories.user]
     return Pairs(*[read_only(column) for column in [*columns, *histories.by_item]])

@@ -7,9 +7,9 @@ import pytest
 
 from rankwright.data.behavior.ratings import Ratings
 from rankwright.data.datasets.synthetic import make_ratings
-from rankwright.recommend.models.base import ItemMeans, biases
-from rankwright.recommend.models.factors import ImplicitFeatures, MatrixFactorization
-from rankwright.recommend.models.neighbors import ItemKNN, UserSimilarity
+from rankwright.recommend.ratings.base import ItemMeans, biases
+from rankwright.recommend.ratings.factors import ImplicitFeatures, MatrixFactorization
+from rankwright.recommend.ratings.neighbors import ItemKNN, UserSimilarity
 
 NOBODY = np.zeros(0, np.int64), np.zeros(0)
 
@@ -39,8 +39,8 @@ def test_the_nearest_items_are_kept() -> None:
 
 def test_the_vector_of_a_user_is_the_posterior_of_the_last_sweep() -> None:
     """What scoring does in NumPy is what the training kernel does."""
-    from rankwright.recommend.models import _kernels
-    from rankwright.recommend.models.base import Table
+    from rankwright.recommend.ratings import _kernels
+    from rankwright.recommend.ratings.base import Table
 
     ratings = make_ratings(30, 20, random_state=2).ratings
     model = MatrixFactorization(n_components=4, n_implicit=3, max_iter=4).fit(ratings)

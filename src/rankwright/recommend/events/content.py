@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwright._typing import FloatArray
-from rankwright.data.behavior.features import Features
+from rankwright.data.behavior.attributes import Attributes
 from rankwright.data.behavior.ratings import Ratings
 from rankwright.exceptions import DataError
 from rankwright.rankers.schema import floats, floats32, integers, integers32
-from rankwright.recommend.experts.base import Expert, Scores
-from rankwright.recommend.experts.histories import Histories, Rows
-from rankwright.recommend.models.base import biases
+from rankwright.recommend.events.base import Expert, Scores
+from rankwright.recommend.events.histories import Histories, Rows
+from rankwright.recommend.ratings.base import biases
 
 N_LIKE = 10  # items whose scores a new item gets
 N_USERS = 5.0  # users of an item who weigh as much as the items like it
@@ -38,7 +38,7 @@ class Content(Expert):
     def ids(histories: Histories) -> Any:
         """The ids that have features: of items or of users."""
 
-    def fit(self, histories: Histories, features: Features | None = None) -> Self:
+    def fit(self, histories: Histories, features: Attributes | None = None) -> Self:
         """Learn the features; without any, those of the last fit are kept."""
         if features is not None:
             table = features.rows_of(self.ids(histories))

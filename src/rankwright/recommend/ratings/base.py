@@ -67,7 +67,7 @@ class Table(NamedTuple):
         array([[1., 1.],
                [0., 1.]])
         """
-        from rankwright.recommend.models._kernels import add_rows
+        from rankwright.recommend.ratings._kernels import add_rows
 
         total = np.empty((len(self.ptr) - 1, vectors.shape[1]))
         self.map(lambda block: add_rows(self, vectors, *block, total))
