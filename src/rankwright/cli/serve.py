@@ -68,7 +68,7 @@ def serve(
         store: The SQLite file that keeps the log, uploaded models and snapshots.
         host: The address to listen on; if other machines can reach it, --token-file is required.
         port: The port to listen on; 0 picks a free one.
-        tokens: A file with lines of TOKEN, NAME TOKEN or NAME TOKEN SCOPES.
+        tokens: A file with lines of TOKEN, NAME TOKEN or NAME TOKEN SCOPES; SIGHUP reads it again.
         learn: An online ranker that learns from feedback, such as BayesianPRank, PRank, OAPBPM.
         learn_from: Learn from grades, or from clicks as grades 1 (clicked) and 0 (skipped).
         grades: The grades to learn: 0-4, or 0,1,2.
@@ -85,7 +85,6 @@ def serve(
             "--documents, --queries and --guidelines belong to a --queue: give it."
         )
     from rankwright.selection.by_name import parse_grades, parse_settings, parse_value
-    from rankwright.service.api.security import NO_TOKENS, Tokens
     from rankwright.service.app import Settings
     from rankwright.service.server import serve as run
 
@@ -98,7 +97,7 @@ def serve(
         learn_from=learn_from,
         grades=parse_grades(grades),
         snapshot_every=snapshot_every,
-        tokens=NO_TOKENS if tokens is None else Tokens.read(tokens),
+        token_file=tokens,
         host=host,
         allow_hosts=tuple(allow_host),
         retention_days=retention_days,

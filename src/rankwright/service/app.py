@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import jinja2
+import msgspec
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
@@ -43,7 +44,7 @@ from rankwright.service.log.store import Store, put_state
 from rankwright.service.models import Models, Served
 from rankwright.service.pages.dashboard import Dashboard
 from rankwright.service.pages.judge import JudgePages
-from rankwright.service.pages.rendering import login_page, missing_page
+from rankwright.service.pages.rendering import login_page, logout, missing_page
 
 REMOTE_RATE = 200.0  # requests a second, of a client on another machine
 PAGES = Path(__file__).parent / "pages"
@@ -64,6 +65,7 @@ class Settings:
     grades : the grades that feedback may give to a ranker that learns
     snapshot_every : feedback entries between two snapshots of the ranker that learns
     tokens : who may do what; none lets everybody on this machine do everything
+    token_file : a file to read them from, also when the process gets SIGHUP
     host : the address that is served; one that other machines reach needs a token
     allow_hosts : other names of this service, such as that of a proxy; "*" for any. Without
         them, a service with tokens takes any name
@@ -87,6 +89,7 @@ class Settings:
     grades: tuple[float, ...] = (0, 1, 2, 3, 4, 5)
     snapshot_every: int = 1000
     tokens: Tokens = NO_TOKENS
+    token_file: str | None = None
     host: str = "127.0.0.1"
     allow_hosts: tuple[str, ...] = ()
     retention_days: float | None = None
@@ -102,6 +105,8 @@ class Settings:
     overlap: float = 0.3
 
     def __post_init__(self) -> None:
+        if self.token_file is not None:
+            object.__setattr__(self, "tokens", Tokens.read(self.token_file))
         for name in ("retention_days", "rate_limit"):
             value = getattr(self, name)
             if value is not None and not value > 0:
@@ -148,7 +153,12 @@ class Service:
             raise
 
     def _open(self, settings: Settings) -> None:
-        self.sessions = Sessions(_secret(self.store), settings.tokens)
+        ended = self.store.state("ended_sessions")
+        self.sessions = Sessions(
+            _secret(self.store),
+            settings.tokens,
+            {} if ended is None else msgspec.msgpack.decode(ended, type=dict[str, int]),
+        )
         loader = jinja2.FileSystemLoader(PAGES / "templates")
         self.templates = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True)
         self.metrics = Metrics()
@@ -187,6 +197,21 @@ class Service:
         self.follower.close()
         self.store.close()
 
+    def reload_tokens(self) -> None:
+        """Read the token file again: tokens that are gone end with their sessions."""
+        try:
+            if self.settings.token_file is not None:
+                self.sessions.tokens = Tokens.read(self.settings.token_file)
+                log.warning("read %s again", self.settings.token_file)
+        except (OSError, ValueError) as error:
+            log.error("the tokens are as before: %s", error)
+
+    def end_session(self, cookie: str) -> None:
+        """End a session, also for the next start."""
+        self.sessions.end(cookie)
+        value = msgspec.msgpack.encode(self.sessions.ended)
+        self.store.write(lambda db: put_state(db, "ended_sessions", value)).result()
+
     def model_for(self, request: RankRequest) -> Served:
         """The model that ranks a request; the first one tells the live ranker its features."""
         served = self.models.find(request.model, "rank")
@@ -215,11 +240,12 @@ class Service:
         values |= {
             "csrf_token": self.sessions.csrf(session),
             "principal": request.scope["principal"],
-            "signed_in": bool(self.settings.tokens.principals),
+            "signed_in": bool(self.sessions.tokens.principals),
         }
         response = HTMLResponse(self.templates.get_template(template).render(values))
         if issued:
-            response.headers["set-cookie"] = session_cookie(issued)
+            secure = request.url.scheme == "https"
+            response.headers["set-cookie"] = session_cookie(issued, secure=secure)
         return response
 
 
@@ -245,7 +271,6 @@ def create_app(settings: Settings | None = None) -> Security:
     return Security(
         Api(service, OPERATIONS, pages, service.metrics.observe),
         service=service,
-        tokens=settings.tokens,
         sessions=service.sessions,
         hosts=settings.hosts(),
         max_body=settings.max_body,
@@ -258,6 +283,7 @@ def _routes(service: Service) -> list[BaseRoute]:
     judging = service.judging
     return [
         Route("/login", login_page, methods=["GET", "POST"]),
+        Route("/logout", logout, methods=["POST"]),
         Mount("/static", StaticFiles(directory=PAGES / "static")),
         *Dashboard(service, judging).routes(),
         *JudgePages(service, judging).routes(),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
+import signal
 import socket
 import sys
+import threading
 from typing import Any
 
 import uvicorn
@@ -70,6 +73,9 @@ class _Server(uvicorn.Server):  # type: ignore[misc]
         await super().startup(sockets)
         if not self.servers:
             return
+        if hasattr(signal, "SIGHUP") and threading.current_thread() is threading.main_thread():
+            loop = asyncio.get_running_loop()
+            loop.add_signal_handler(signal.SIGHUP, self.service.reload_tokens)
         port = self.servers[0].sockets[0].getsockname()[1]
         settings, models = self.settings, self.service.models
         host = f"[{settings.host}]" if ":" in settings.host else settings.host

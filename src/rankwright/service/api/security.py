@@ -18,13 +18,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
-from rankwright.exceptions import DataError
+from rankwright.exceptions import DataError, ParameterError
 from rankwright.service.api.problems import Problem, as_problem, send_problem
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]", "::1", "testserver")
 FOR_PROGRAMS = ("/metrics", "/openapi.json")  # no sign-in page for whoever reads these
 OPEN_PATHS = ("/healthz", "/readyz", "/login")
 SCOPES = ("rank", "feedback", "judge", "admin")
+NOBODY, LOCAL = "nobody", "local"  # names of requests without a token
 SESSION = "rankwright_session"
 SESSION_SECONDS = 12 * 3600
 MOST_CLIENTS = 10_000  # addresses and tokens whose rate is remembered
@@ -33,13 +34,17 @@ log = logging.getLogger("rankwright.service")
 
 @dataclass(frozen=True)
 class Principal:
-    """Who sends a request: the name of the token, and what it may do."""
+    """Who sends a request: the name of the token, and what it may do; "admin" may do all."""
 
     name: str
     scopes: frozenset[str] = frozenset(SCOPES)
 
+    def __post_init__(self) -> None:
+        if "admin" in self.scopes:
+            object.__setattr__(self, "scopes", frozenset(SCOPES))
 
-ANYONE = Principal("local")
+
+ANYONE = Principal(LOCAL)
 
 
 @dataclass(frozen=True)
@@ -48,20 +53,35 @@ class Tokens:
 
     principals: tuple[tuple[bytes, Principal], ...] = ()
 
+    def __post_init__(self) -> None:
+        names = [principal.name for _, principal in self.principals]
+        for number, name in enumerate(names):
+            if fault := _fault_of_name(name, names[:number]):
+                raise ParameterError(f"tokens: {fault}")
+
     @classmethod
     def read(cls, path: Any) -> Tokens:
         """Tokens from a file: ``token``, ``name token`` or ``name token scope,scope`` a line."""
         lines = enumerate(Path(path).read_text(encoding="utf-8").splitlines(), 1)
-        rows = [(n, line.split()) for n, line in lines if line.strip() and line.strip()[0] != "#"]
-        if not rows:
+        found: dict[bytes, Principal] = {}
+        for number, line in lines:
+            if line.strip() and line.strip()[0] != "#":
+                names = [principal.name for principal in found.values()]
+                digest, principal = _parse_token(path, number, line.split(), len(found) + 1)
+                fault = _fault_of_name(principal.name, names)
+                if digest in found:
+                    fault = "this token is given twice. Give each name a token of its own."
+                if fault:
+                    raise DataError(f"{path}:{number}: {fault}")
+                found[digest] = principal
+        if not found:
             raise DataError(f"{path} has no token. Write one to it, such as {secrets.token_hex()}.")
-        return cls(tuple(_parse_token(path, number, fields) for number, fields in rows))
+        return cls(tuple(found.items()))
 
     @classmethod
     def of(cls, *tokens: str) -> Tokens:
         """Tokens with every right, named token, token2, ..."""
-        names = ["token", *(f"token{i}" for i in range(2, len(tokens) + 1))]
-        return cls(tuple((_digest(t), Principal(n)) for t, n in zip(tokens, names, strict=False)))
+        return cls(tuple((_digest(t), Principal(_numbered(n))) for n, t in enumerate(tokens, 1)))
 
     def find(self, token: str) -> Principal | None:
         """Whose token it is. The time taken does not depend on how much of it is right."""
@@ -78,8 +98,21 @@ class Tokens:
 NO_TOKENS = Tokens()
 
 
-def _parse_token(path: Any, number: int, fields: list[str]) -> tuple[bytes, Principal]:
-    name, token = (fields[0], fields[1]) if len(fields) > 1 else ("token", fields[0])
+def _numbered(n: int) -> str:
+    """The name of the n-th token, if it has none."""
+    return "token" if n == 1 else f"token{n}"
+
+
+def _fault_of_name(name: str, others: list[str]) -> str:
+    if name in (NOBODY, LOCAL):
+        return f"the name {name!r} is reserved for requests without a token. Use another name."
+    if name in others:
+        return f"the name {name!r} is used twice. Give each token a name of its own."
+    return ""
+
+
+def _parse_token(path: Any, number: int, fields: list[str], n: int) -> tuple[bytes, Principal]:
+    name, token = (fields[0], fields[1]) if len(fields) > 1 else (_numbered(n), fields[0])
     scopes = fields[2].split(",") if len(fields) > 2 else list(SCOPES)
     unknown = sorted(set(scopes) - set(SCOPES))
     if len(token) < 16 or len(fields) > 3 or unknown:
@@ -97,10 +130,15 @@ def _digest(token: str) -> bytes:
 
 @dataclass
 class Sessions:
-    """Cookies that carry a name and an expiry, signed; nothing is kept on the server."""
+    """Cookies that carry a name and an expiry, signed with the token that was given for them.
+
+    A session ends with its token, which the signature depends on. Only sessions that were ended
+    before they expire are kept: ``ended`` has their cookies' ids and expiries.
+    """
 
     secret: bytes
     tokens: Tokens
+    ended: dict[str, int] = field(default_factory=dict)
 
     def issue(self, principal: Principal) -> str:
         """The value of a new cookie."""
@@ -120,10 +158,19 @@ class Sessions:
         expected = self._sign("session", match[1], name)
         if not hmac.compare_digest(expected, match[4]) or int(match[3]) < time.time():
             return None
+        if match[1] in self.ended:
+            return None
         if not self.tokens.principals:
             return ANYONE
         named = self.tokens.named(name)
         return None if named is None else named[1]
+
+    def end(self, cookie: str) -> None:
+        """End a session that is open."""
+        text, now = cookie.rpartition(".")[0], time.time()
+        self.ended = {text: int(text.split(".")[1])} | {
+            other: expiry for other, expiry in self.ended.items() if expiry >= now
+        }
 
     def csrf(self, cookie: str) -> str:
         """What forms and scripts of this session's pages send back."""
@@ -161,9 +208,9 @@ class RateLimit:
 
 
 def session_cookie(value: str, *, secure: bool = False) -> str:
-    """The Set-Cookie header of a session."""
+    """The Set-Cookie header of a session; without a value, one that deletes the cookie."""
     flags = "Path=/; HttpOnly; SameSite=Strict" + ("; Secure" if secure else "")
-    return f"{SESSION}={value}; Max-Age={SESSION_SECONDS}; {flags}"
+    return f"{SESSION}={value}; Max-Age={SESSION_SECONDS if value else 0}; {flags}"
 
 
 class Security:
@@ -173,7 +220,6 @@ class Security:
         self,
         app: Any,
         *,
-        tokens: Tokens,
         sessions: Sessions,
         hosts: Iterable[str] = (),
         max_body: int = 4 * 2**20,
@@ -184,7 +230,7 @@ class Security:
         service: Any = None,
     ) -> None:
         self.service = service
-        self.app, self.tokens, self.sessions = app, tokens, sessions
+        self.app, self.sessions = app, sessions
         self.hosts = None if "*" in hosts else frozenset(h.lower() for h in (*LOOPBACK, *hosts))
         self.max_body, self.max_upload, self.body_seconds = max_body, max_upload, body_seconds
         self.rate = None if rate is None else RateLimit(rate)
@@ -229,12 +275,12 @@ class Security:
         scope["session"] = cookie
         principal = self._identify(headers, cookie, api)
         if self.rate is not None:
-            client = principal.name if principal and self.tokens.principals else _address(scope)
-            self.rate.check(client)
+            named = principal is not None and bool(self.sessions.tokens.principals)
+            self.rate.check(principal.name if named and principal else _address(scope))
         if principal is None:
             if path not in OPEN_PATHS and not path.startswith("/static/"):
                 raise _unauthorized(api or path in FOR_PROGRAMS, scope)
-            principal = Principal("nobody", frozenset())
+            principal = Principal(NOBODY, frozenset())
         scope["principal"] = principal
         if not unsafe:
             return receive
@@ -268,11 +314,12 @@ class Security:
         self._last_host = sent
 
     def _identify(self, headers: dict[bytes, bytes], cookie: str, api: bool) -> Principal | None:
-        if not self.tokens.principals:
+        tokens = self.sessions.tokens
+        if not tokens.principals:
             return ANYONE
         kind, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
         if kind:
-            return self.tokens.find(token.strip()) if kind.lower() == "bearer" else None
+            return tokens.find(token.strip()) if kind.lower() == "bearer" else None
         return self.sessions.open(cookie)
 
     async def _read_body(self, headers: dict[bytes, bytes], receive: Any, limit: int) -> bytes:
@@ -316,7 +363,7 @@ class Security:
 
         A page of another site can make a browser send forms and plain text, but no JSON.
         """
-        if self.tokens.principals:
+        if self.sessions.tokens.principals:
             self._check_csrf(headers, cookie, body, "")
         kind = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
         if kind and (not kind.startswith(b"application/") or b"form" in kind):

@@ -244,7 +244,7 @@ class JudgePages:
 
     def _principal_name(self, request: Request) -> str:
         """The judge that the token names; empty if the service has no tokens."""
-        has_tokens = bool(self.service.settings.tokens.principals)
+        has_tokens = bool(self.service.sessions.tokens.principals)
         return request.scope["principal"].name if has_tokens else ""
 
     def _judge(self, request: Request) -> str | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from markupsafe import Markup
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
@@ -71,7 +72,7 @@ async def missing_page(request: Request, error: Any) -> Response:
 async def login_page(request: Request) -> Response:
     """Sign in with a token; pages are then open to this browser."""
     service: Service = request.app.state.service
-    tokens = service.settings.tokens
+    tokens = service.sessions.tokens
     if request.method == "GET":
         return service.render(request, "login.html", failed=False)
     principal = tokens.find((await read_form(request)).get("token", "").strip())
@@ -84,6 +85,12 @@ async def login_page(request: Request) -> Response:
     secure = request.url.scheme == "https"
     cookie = session_cookie(service.sessions.issue(principal), secure=secure)
     return RedirectResponse("/", 303, {"set-cookie": cookie})
+
+
+async def logout(request: Request) -> Response:
+    """End the session of this browser."""
+    await run_in_threadpool(request.app.state.service.end_session, request.scope["session"])
+    return RedirectResponse("/login", 303, {"set-cookie": session_cookie("")})
 
 
 def render_markdown(text: str) -> str:
