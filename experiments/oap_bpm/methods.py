@@ -93,6 +93,16 @@ NEW = [
         "OAP-BPM, ROMMA, tau 0.3",
         lambda seed: OAPBPM(estimator=PRank(update="romma"), tau=0.3, random_state=seed),
     ),
+    Method("PRank, MIRA", lambda seed: PRank(update="mira")),
+    Method(
+        "OAP-BPM, MIRA, tau 0.3",
+        lambda seed: OAPBPM(estimator=PRank(update="mira"), tau=0.3, random_state=seed),
+    ),
+    Method("PRank, ALMA", lambda seed: PRank(update="alma")),
+    Method(
+        "OAP-BPM, ALMA, tau 0.3",
+        lambda seed: OAPBPM(estimator=PRank(update="alma"), tau=0.3, random_state=seed),
+    ),
     Method("Bayes point, permutations", Batch),
     Method("OAP-BPM, Poisson(1)", lambda seed: OAPBPM(sampling="poisson", random_state=seed)),
     Method("BayesianPRank", lambda seed: BayesianPRank()),

@@ -150,6 +150,8 @@ def test_thresholds_stay_sorted_after_every_row(kind: Any) -> None:
     [
         None,
         PRank(update="romma"),
+        PRank(update="mira"),
+        PRank(update="alma", average=True),
         WidrowHoff(learning_rate=0.01),
         BayesianPRank(covariance="low_rank", n_directions=2),
         KernelPRank(),

@@ -21,6 +21,8 @@ def fitted_scores() -> Any:
     rankers = [
         rw.PRank(average=True),
         rw.PRank(update="romma"),
+        rw.PRank(update="mira", average=True),
+        rw.PRank(update="alma"),
         rw.VotedPRank(max_rules=4),
         rw.VotedPRank(kernel="rbf", gamma=1.0, budget=6, max_rules=3),
         rw.KernelPRank(gamma=1.0, budget=6),

@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import sparse
+from scipy import optimize, sparse
 
 from rankwright import DataError, ParameterError, PRank
 from rankwright.exceptions import DegenerateDataWarning
 from rankwright.feedback.base import Grades
+
+UPDATES = ["perceptron", "romma", "mira", "alma"]
 
 
 def stream(n: int = 400, d: int = 5, k: int = 5, noise: float = 0.4, seed: int = 0) -> Any:
@@ -98,7 +100,7 @@ def test_shuffling_shows_the_rows_in_the_order_that_the_seed_says() -> None:
     np.testing.assert_array_equal(shuffled.coef_, PRank().fit(X[order], y[order]).coef_)
 
 
-@given(st.integers(0, 10_000), st.integers(2, 7), st.sampled_from(["perceptron", "romma"]))
+@given(st.integers(0, 10_000), st.integers(2, 7), st.sampled_from(UPDATES))
 def test_thresholds_stay_sorted_after_every_round(seed: int, k: int, update: str) -> None:
     X, y = stream(n=60, d=3, k=k, noise=2.0, seed=seed)
     model = PRank(update=update)
@@ -179,7 +181,92 @@ def test_romma_stays_finite_on_a_long_noisy_stream() -> None:
     assert np.isfinite(model.coef_).all()
 
 
-@pytest.mark.parametrize("options", [{}, {"average": True}, {"update": "romma"}], ids=str)
+def sides(y: Any, k: int) -> Any:
+    """+1 where the grade (1 .. k) lies above the threshold, else -1."""
+    return np.where(np.reshape(y, (-1, 1)) > np.arange(1, k), 1.0, -1.0)
+
+
+@pytest.mark.parametrize("C", [0.1, 1.0, 100.0])
+def test_mira_takes_the_steps_of_its_quadratic_program(C: float) -> None:
+    X, y = stream(n=80, d=3, k=5, noise=2.0)
+    X[7] = 0.0
+    model, v = PRank(update="mira", C=C).start(3, np.unique(y)), np.zeros(7)
+    for x, grade, side in zip(X, y, sides(y, 5), strict=True):
+        Z = side[:, None] * np.hstack([np.tile(x, (4, 1)), np.eye(4)])
+        factor = np.linalg.cholesky(Z @ Z.T)
+        # 1/2 |v + Z'a|^2 - sum a, as least squares in a
+        target = np.linalg.solve(factor, 1.0 - Z @ v)
+        steps = optimize.lsq_linear(factor.T, target, bounds=(0.0, C), method="bvls", tol=1e-14).x
+        v = v + Z.T @ steps
+        model.partial_fit(x[None], [grade])
+        np.testing.assert_allclose(np.append(model.coef_, -model.thresholds_), v, atol=1e-9)
+    assert 0 < model.n_corrections_ <= len(y)
+
+
+def test_mira_with_two_grades_is_the_passive_aggressive_step() -> None:
+    model = PRank(update="mira", C=10.0).start(2, [1, 2]).partial_fit([[3.0, 4.0]], [2])
+    step = 1.0 / 26.0  # margin 1, squared length 25 + 1
+    np.testing.assert_allclose(model.coef_, [3.0 * step, 4.0 * step])
+    np.testing.assert_allclose(model.thresholds_, [-step])
+    assert model.partial_fit([[6.0, 8.0]], [2]).n_corrections_ == 1, "margin 1 is enough"
+
+
+def test_alma_is_the_published_algorithm_on_the_mean_of_the_near_thresholds() -> None:
+    X, y = stream(n=200, d=4, k=4, noise=1.0)
+    alpha, k, w, c = 0.8, 1, np.zeros(4), np.zeros(3)
+    for x, side in zip(X, sides(y, 4), strict=True):
+        length = np.sqrt(x @ x + 1.0)
+        near = side * (w @ x - c) / length <= (1 - alpha) * np.sqrt(8.0) / alpha / np.sqrt(k)
+        if not near.any():
+            continue
+        step = np.sqrt(2.0) / np.sqrt(k) / near.sum() / length
+        w, c = w + step * side[near].sum() * x, np.sort(c - step * side * near)
+        size = max(1.0, np.sqrt(w @ w + c @ c))
+        w, c, k = w / size, c / size, k + 1
+    model = PRank(update="alma", alpha=alpha).fit(X, y)
+    np.testing.assert_allclose(model.coef_, w, atol=1e-12)
+    np.testing.assert_allclose(model.thresholds_, c, atol=1e-12)
+    assert model.n_corrections_ == k - 1
+
+
+@pytest.mark.parametrize("alpha", [0.5, 0.9, 1.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_alma_keeps_its_bound_and_reaches_its_margin(seed: int, alpha: float) -> None:
+    X, y, _, _ = separable(seed)
+    reach = np.sqrt((X * X).sum(axis=1) + 1.0)[:, None]
+    rng = np.random.default_rng(seed)  # the rule of ``separable``
+    rng.normal(size=(300, 4))
+    rule = np.append(rng.normal(size=4), np.sort(rng.normal(size=3)))
+    rule /= np.linalg.norm(rule)
+    gamma = (np.abs((X @ rule[:4])[:, None] - rule[4:]) / reach).min()
+    model, before = PRank(update="alma", alpha=alpha).start(4, range(1, 5)), -1
+    while before != model.n_corrections_:
+        before = model.n_corrections_
+        model.partial_fit(X, y)
+    assert model.n_corrections_ <= 2 / gamma**2 * (2 / alpha - 1) ** 2 + 8 / alpha - 4
+    gaps = sides(y, 4) * ((X @ model.coef_)[:, None] - model.thresholds_) / reach
+    assert gaps.min() / np.hypot(*map(np.linalg.norm, (model.coef_, model.thresholds_))) >= (
+        (1 - alpha) * gamma
+    )
+
+
+@pytest.mark.parametrize("update", ["mira", "alma"])
+def test_large_margin_updates_average_their_models(update: str) -> None:
+    X, y = stream(n=50)
+    model, rules = PRank(update=update).start(5, np.unique(y)), []
+    for i in range(len(y)):
+        model.partial_fit(X[i : i + 1], y[i : i + 1])
+        rules.append(np.append(model.coef_, model.thresholds_))
+    mean = PRank(update=update, average=True).fit(X, y)
+    found = np.append(mean.coef_, mean.thresholds_)
+    np.testing.assert_allclose(found, np.mean(rules, axis=0), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"average": True}, {"update": "romma"}, {"update": "mira"}, {"update": "alma"}],
+    ids=str,
+)
 @pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=8))
 def test_any_cutting_of_the_stream_gives_the_same_bits(
@@ -197,7 +284,9 @@ def test_any_cutting_of_the_stream_gives_the_same_bits(
     np.testing.assert_array_equal(parts.thresholds_, whole.thresholds_)
 
 
-@pytest.mark.parametrize("options", [{}, {"average": True}, {"update": "romma", "average": True}])
+@pytest.mark.parametrize(
+    "options", [{"average": mean, "update": name} for mean in (False, True) for name in UPDATES]
+)
 def test_predicting_while_learning_equals_predicting_before_each_row(options: Any) -> None:
     X, y = stream(n=120)
     slow, wanted = PRank(**options).start(5, np.unique(y)), []

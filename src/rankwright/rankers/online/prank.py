@@ -1,4 +1,4 @@
-"""PRank: a perceptron with ordered thresholds, and its large-margin form (ROMMA's update)."""
+"""PRank: a perceptron with ordered thresholds, and its large-margin forms."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from rankwright.rankers.online.base import (
     ThresholdRanker,
     kernels,
 )
-from rankwright.rankers.schema import floats, real
+from rankwright.rankers.schema import floats, integer, real
 
 NO_AVERAGE = [np.zeros(0), np.zeros(0)]
+LARGE_MARGIN = ("romma", "mira", "alma")  # in the order of the codes in _kernels/prank.py
 
 
 class PRank(ThresholdRanker):
@@ -51,13 +52,34 @@ class PRank(ThresholdRanker):
     each mistake adds at least :math:`1 / (R^2 + 1)` to :math:`\|v\|^2`: so there are at most
     :math:`(R^2 + 1) / \gamma^2` mistakes. A row that contradicts the model completely is skipped.
 
+    ``update="mira"`` (Crammer and Singer's margin infused relaxed algorithm) moves the model as
+    little as possible: of the steps :math:`0 \le a_r \le C` with which
+    :math:`w' = w + \sum_r a_r l_r x` and :math:`c'_r = c_r - a_r l_r`, it takes the ones that
+    minimize :math:`\tfrac12 \|v'\|^2 - \sum_r a_r`. Every threshold is then right by a margin of 1,
+    unless its step is C. The update is exact (one root of a piecewise linear function), and
+    thresholds stay ordered.
+
+    ``update="alma"`` (Gentile's approximate large margin algorithm) keeps :math:`\|v\| \le 1`. Its
+    k-th correction is made when some thresholds, the set E, are nearer to a row than
+    :math:`(1 - \alpha) \gamma_k \rho`, :math:`\gamma_k = \sqrt{8 / k} / \alpha`,
+    :math:`\rho = \sqrt{\|x\|^2 + 1}`, or on the wrong side. It adds the mean over E of
+    :math:`l_r (x, e_r) / \rho` with a step of :math:`\sqrt{2 / k}`; thresholds are then sorted. On
+    separable rows it makes at most :math:`2 (2 / \alpha - 1)^2 / \gamma^2 + 8 / \alpha - 4`
+    corrections, for the margin :math:`\gamma` of the rows divided by their :math:`\rho`, and ends
+    with a margin of at least :math:`(1 - \alpha) \gamma`.
+
     Parameters
     ----------
     average : bool, default False
         Predict with the mean of the model over all rows, which is much more stable than the last
         model. (With
         ``update="romma"`` each model counts with length 1.)
-    update : "perceptron" or "romma", default "perceptron"
+    update : "perceptron", "romma", "mira" or "alma", default "perceptron"
+        The last two also correct rows of the right grade that are too close to a threshold.
+    C : float > 0, default 1.0
+        With "mira": the largest step of a threshold. The perceptron's steps are 1.
+    alpha : float in (0, 1], default 0.9
+        With "alma": smaller values come closer to the largest margin, with more corrections.
     max_iter : int, default 1
         Number of passes of ``fit`` over the rows.
     shuffle : bool, default False
@@ -85,11 +107,15 @@ class PRank(ThresholdRanker):
     margin_ : float
         With "romma": a margin of 1 in the units of ``coef_``. On noisy rows models grow without
         bound, so they are rescaled, with the margin, from time to time.
+    n_corrections_ : int
+        With "mira" and "alma": how often the model changed.
 
     References
     ----------
     Crammer, Singer: Pranking with ranking. NIPS 2001.
     Li, Long: The relaxed online maximum margin algorithm. Machine Learning 46, 2002.
+    Crammer, Singer: Ultraconservative online algorithms for multiclass problems. JMLR 3, 2003.
+    Gentile: A new approximate maximal margin classification algorithm. JMLR 2, 2001.
 
     Examples
     --------
@@ -109,7 +135,9 @@ class PRank(ThresholdRanker):
 
     _constraints: ClassVar = {
         "average": schema.boolean(),
-        "update": schema.one_of("perceptron", "romma"),
+        "update": schema.one_of("perceptron", *LARGE_MARGIN),
+        "C": schema.positive(),
+        "alpha": schema.positive(1),
         **PASS_CONSTRAINTS,
     }
     _learned: ClassVar = {
@@ -121,6 +149,7 @@ class PRank(ThresholdRanker):
         "drift_coef_": floats("n_features", optional=True),
         "drift_thresholds_": floats("n_thresholds", optional=True),
         "margin_": real(low=0.0, optional=True),
+        "n_corrections_": integer(low=0, optional=True),
     }
 
     def __init__(
@@ -128,6 +157,8 @@ class PRank(ThresholdRanker):
         *,
         average: bool = False,
         update: str = "perceptron",
+        C: float = 1.0,
+        alpha: float = 0.9,
         max_iter: int = 1,
         shuffle: bool = False,
         random_state: Any = None,
@@ -135,6 +166,8 @@ class PRank(ThresholdRanker):
     ) -> None:
         self.average = average
         self.update = update
+        self.C = C
+        self.alpha = alpha
         self.max_iter = max_iter
         self.shuffle = shuffle
         self.random_state = random_state
@@ -148,6 +181,8 @@ class PRank(ThresholdRanker):
             self.drift_coef_, self.drift_thresholds_ = np.zeros(n_features), np.zeros(n_thresholds)
         if self.update == "romma":
             self.margin_ = 1.0
+        if self.update in ("mira", "alma"):
+            self.n_corrections_ = 0
 
     def _pass(self, examples: Examples, predict: bool) -> tuple[Any, int, int]:
         if self.average:
@@ -157,12 +192,8 @@ class PRank(ThresholdRanker):
             last, drift = self._writable("coef_", "thresholds_"), NO_AVERAGE
         n_examples = len(examples.order)
         predicted = np.empty(n_examples, np.int64)
-        if self.update == "romma":
-            margin = np.array([self.margin_])
-            counts = kernels("prank").romma_pass(
-                tuple(examples), *last, *drift, margin, predict, predicted
-            )
-            self.margin_ = float(margin[0])
+        if self.update in LARGE_MARGIN:
+            counts = self._large_margin_pass(examples, [*last, *drift], predict, predicted)
         else:
             counts = kernels("prank").prank_pass(
                 tuple(examples), *last, *drift, self.n_seen_, predict, predicted
@@ -171,8 +202,26 @@ class PRank(ThresholdRanker):
             self._take_mean(last, drift, self.n_seen_ + n_examples)
         return predicted, *counts
 
-    def _take_mean(self, last: list[Any], drift: list[Any], n_seen: int) -> None:
+    def _large_margin_pass(
+        self, examples: Examples, arrays: list[Any], predict: bool, predicted: Any
+    ) -> Any:
         if self.update == "romma":
+            parameter, n_corrections = self.margin_, 0
+        else:
+            parameter = self.C if self.update == "mira" else self.alpha
+            n_corrections = self.n_corrections_
+        state = np.array([LARGE_MARGIN.index(self.update), parameter, n_corrections], np.float64)
+        counts = kernels("prank").large_margin_pass(
+            tuple(examples), *arrays, state, predict, predicted
+        )
+        if self.update == "romma":
+            self.margin_ = float(state[1])
+        else:
+            self.n_corrections_ = int(state[2])
+        return counts
+
+    def _take_mean(self, last: list[Any], drift: list[Any], n_seen: int) -> None:
+        if self.update in LARGE_MARGIN:
             coef, thresholds = (total / n_seen for total in drift)
         else:
             coef, thresholds = (now - sums / n_seen for now, sums in zip(last, drift, strict=True))

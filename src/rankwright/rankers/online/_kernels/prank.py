@@ -24,6 +24,7 @@ from rankwright.runtime.kernels import njit
 
 # Sums may be reordered (SIMD); NaN stays NaN.
 SUMS = {"reassoc", "contract", "nsz", "arcp"}
+ROMMA, MIRA, ALMA = 0, 1, 2  # updates of ``large_margin_pass``
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS)
@@ -203,16 +204,103 @@ def romma_step(score, grade, norm, weights, thresholds, margin):
 
 
 @njit(cache=True, nogil=True)
-def romma_pass(examples, weights, thresholds, total, total_thresholds, margin, predict, predicted):
-    """PRank with ROMMA's update; ``margin`` is a (1,) array, see PRank.margin_.
+def is_below(thresholds, cap, grade, score, norm, moved):
+    """Whether MIRA's new score lies below ``moved``.
 
-    total, total_thresholds  sums over time of the model scaled to length 1, or (0,) without
-                             averages   changed in place
+    The new score u solves u = score + norm * sum_r side_r * clip(1 - side_r (u - c_r), 0, cap);
+    the right side falls in u, so one value of it tells on which side of the root it is.
+    """
+    value = score
+    for r in range(thresholds.shape[0]):
+        side = 1.0 if grade > r else -1.0
+        value += norm * side * min(max(1.0 - side * (moved - thresholds[r]), 0.0), cap)
+    return value < moved
+
+
+@njit(cache=True, nogil=True)
+def mira_step(score, grade, norm, thresholds, state):
+    """The closest model that ranks the row with margin 1, but no step exceeds the cap.
+
+    Thresholds and the count of corrections (see ``large_margin_pass``) are changed in place;
+    thresholds stay sorted. Returns the factor of the row in the weights.
+    """
+    n, cap, corrected = thresholds.shape[0], state[1], False
+    low, high = score - norm * cap * n, score + norm * cap * n
+    # Between two of these ends of clipped pieces the equation of ``is_below`` is linear.
+    for r in range(n):
+        side = 1.0 if grade > r else -1.0
+        for end in (thresholds[r] + side, thresholds[r] + side * (1.0 - cap)):
+            if low < end < high:
+                if is_below(thresholds, cap, grade, score, norm, end):
+                    high = end
+                else:
+                    low = end
+    middle, moved, slope = 0.5 * (low + high), score, 1.0
+    for r in range(n):
+        side = 1.0 if grade > r else -1.0
+        step = 1.0 - side * (middle - thresholds[r])
+        if step >= cap:
+            moved += norm * side * cap
+        elif step > 0.0:
+            moved += norm * (side + thresholds[r])
+            slope += norm
+    moved /= slope
+    total = 0.0
+    for r in range(n):
+        before = thresholds[r]
+        if grade > r:
+            thresholds[r] = min(before, max(moved - 1.0, before - cap))
+        else:
+            thresholds[r] = max(before, min(moved + 1.0, before + cap))
+        total += before - thresholds[r]
+        corrected = corrected or before != thresholds[r]
+    state[2] += corrected
+    return total
+
+
+@njit(cache=True, nogil=True)
+def alma_step(score, grade, norm, thresholds, state):
+    """A step toward the right side of all thresholds that are nearer than ALMA's margin.
+
+    Thresholds and the count of corrections (see ``large_margin_pass``) are changed in place;
+    thresholds are sorted, which changes no length. Returns the factor of the row in the weights.
+    The caller scales the model to length 1.
+    """
+    alpha, reach, root = state[1], math.sqrt(norm + 1.0), math.sqrt(state[2] + 1.0)
+    margin = (1.0 - alpha) * math.sqrt(8.0) / (alpha * root) * reach
+    n_near = 0
+    for r in range(thresholds.shape[0]):
+        side = 1.0 if grade > r else -1.0
+        n_near += side * (score - thresholds[r]) <= margin
+    if n_near == 0:
+        return 0.0
+    total, step = 0.0, math.sqrt(2.0) / (root * reach * n_near)
+    for r in range(thresholds.shape[0]):
+        side = 1.0 if grade > r else -1.0
+        if side * (score - thresholds[r]) <= margin:
+            thresholds[r] -= side * step
+            total += side * step
+    thresholds.sort()
+    state[2] += 1.0
+    return total
+
+
+@njit(cache=True, nogil=True)
+def large_margin_pass(
+    examples, weights, thresholds, total, total_thresholds, state, predict, predicted
+):
+    """PRank with the update of ROMMA, MIRA or ALMA.
+
+    total, total_thresholds  sums of the model over time (of ROMMA's, scaled to length 1), or (0,)
+                             without averages   changed in place
+    state  (3,) float64: which update, its parameter (ROMMA: see PRank.margin_, MIRA: the largest
+           step, ALMA: alpha), corrections so far   changed in place
     The other arguments are those of ``prank_pass``.
     """
     X, data, indices, indptr, grade, order = examples
     mistakes, skipped = 0, 0
     averaging = total.shape[0] > 0
+    update = int(state[0])
     for t in range(order.shape[0]):
         row = order[t]
         score = row_dot(X, data, indices, indptr, row, weights)
@@ -221,21 +309,31 @@ def romma_pass(examples, weights, thresholds, total, total_thresholds, margin, p
         if averaging and predict:
             mean = row_dot(X, data, indices, indptr, row, total)
             predicted[t] = thresholds_passed(total_thresholds, mean)
+        wrong = guess != grade[row]
         if not math.isfinite(score):
             skipped += 1
-        elif guess != grade[row]:
-            mistakes += 1
+        elif wrong or update != ROMMA:
+            mistakes += wrong
             norm = row_norm(X, data, indices, indptr, row)
-            factor = romma_step(score, grade[row], norm, weights, thresholds, margin[0])
+            if update == ROMMA:
+                factor = romma_step(score, grade[row], norm, weights, thresholds, state[1])
+            elif update == MIRA:
+                factor = mira_step(score, grade[row], norm, thresholds, state)
+            else:
+                factor = alma_step(score, grade[row], norm, thresholds, state)
             if factor != 0.0:
                 row_add(X, data, indices, indptr, row, weights, factor)
-            # On noisy rows the model grows without end. A power of two scales without rounding.
-            if squared_length(weights, thresholds) > 1e60:
-                margin[0] *= 2.0**-90
+            length = squared_length(weights, thresholds)
+            if update == ALMA and length > 1.0:
+                scale(weights, 1.0 / math.sqrt(length))
+                scale(thresholds, 1.0 / math.sqrt(length))
+            elif update == ROMMA and length > 1e60:
+                # On noisy rows it grows without end. A power of two scales without rounding.
+                state[1] *= 2.0**-90
                 scale(weights, 2.0**-90)
                 scale(thresholds, 2.0**-90)
         if averaging:
-            length = math.sqrt(squared_length(weights, thresholds))
+            length = math.sqrt(squared_length(weights, thresholds)) if update == ROMMA else 1.0
             if length > 0.0:
                 for f in range(weights.shape[0]):
                     total[f] += weights[f] / length
