@@ -159,14 +159,10 @@ def _edit(manifest: dict[str, Any], header: dict[str, Any], rng: random.Random) 
 
 
 def model_case(name: str, data: bytes, folder: Path) -> str:
-    """load and load_scorer give the same finite scores, or refuse.
-
-    Format 2 does not promise equal scores of a forged file for models that score with what they
-    learn or scale: rankers with ``partial_fit`` or ``normalize``, and pipelines.
-    """
+    """load and load_scorer give the same finite scores, or refuse."""
     path = folder / "model.rw"
     path.write_bytes(data)
-    scores, exempt = [], False
+    scores = []
     for reader in (rw.load, rw.load_scorer):
         try:
             model = reader(path)
@@ -176,8 +172,6 @@ def model_case(name: str, data: bytes, folder: Path) -> str:
             continue
         if not hasattr(model, "decision_function"):
             return "loaded"
-        exempt |= hasattr(model, "partial_fit") or hasattr(model, "steps")
-        exempt |= getattr(model, "normalize", None) is not None
         n_features = getattr(model, "n_features", None) or model.n_features_in_
         rows = np.random.default_rng(0).normal(size=(5, min(n_features, 10_000)))
         try:
@@ -189,8 +183,7 @@ def model_case(name: str, data: bytes, folder: Path) -> str:
     found = [values for values in scores if values is not None]
     if any(not np.isfinite(values).all() for values in found):
         raise Failed("a score is not finite")
-    both = len(found) == 2 and not exempt
-    if both and not np.allclose(*found, rtol=1e-9, atol=1e-9 * np.abs(found[0]).max()):
+    if len(found) == 2 and not np.allclose(*found, rtol=1e-9, atol=1e-9 * np.abs(found[0]).max()):
         raise Failed("load and load_scorer disagree")
     return "loaded" if found else "refused"
 

@@ -321,8 +321,18 @@ def use_scorer(model: Any, saved: Any) -> None:
     widths = [saved.n_features, saved.scorer.n_features]
     if widths != [first.n_features_in_, ranker.n_features_in_]:
         raise Refused("its model and its scorer take different numbers of features")
-    if not hasattr(ranker, "partial_fit"):  # it learns in place, and scores with what it learned
+    if not hasattr(ranker, "partial_fit"):
         ranker._take_scorer(saved.scorer)
+
+
+def scores_by_itself(model: Any) -> bool:
+    """Whether some of what makes its scores is not the scorer of its file.
+
+    A ranker with ``partial_fit`` scores with what it has learned so far, and the steps before a
+    ranker are objects of scikit-learn.
+    """
+    *steps, ranker = flat_steps(model)
+    return bool(steps or hasattr(ranker, "partial_fit") or ranker._transforms())
 
 
 def _is_estimator(value: Any) -> bool:

@@ -182,23 +182,26 @@ def write_file(path: Any, manifest: Manifest, arrays: Mapping[str, Array]) -> No
 def digest(manifest: Manifest, omitted: Set[str]) -> str:
     """The SHA-256 of a model, without its names of arrays, its version and some parameters."""
 
-    def plain(value: Any) -> Any:
-        if isinstance(value, list):
-            return [plain(item) for item in value]
-        if not isinstance(value, dict):
-            return value
-        if isinstance(name := value.get("array"), str) and len(value) == 1:
-            entry = manifest.arrays[name]
-            return [entry.dtype, entry.shape, entry.sha256]
-        if value.keys() == {"kind", "params", "learned"}:
-            params = {k: v for k, v in value["params"].items() if k not in omitted}
-            value = {**value, "params": params}
-        return {key: plain(item) for key, item in value.items()}
-
-    content = msgspec.to_builtins(manifest)
-    parts = {name: plain(content[name]) for name in ("model", "served", "feature_names")}
-    text = json.dumps(parts, allow_nan=False, sort_keys=True)
+    parts = [manifest.model, manifest.served, manifest.feature_names]
+    content = by_content(parts, manifest.arrays, omitted)
+    text = json.dumps(content, allow_nan=False, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def by_content(value: Any, arrays: Mapping[str, Stored], omitted: Set[str] = frozenset()) -> Any:
+    """Nodes of a manifest with hashes of arrays instead of names, without some parameters."""
+    if isinstance(value, msgspec.Struct):
+        value = msgspec.to_builtins(value)
+    if isinstance(value, list):
+        return [by_content(item, arrays, omitted) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if isinstance(name := value.get("array"), str) and len(value) == 1:
+        return [arrays[name].dtype, arrays[name].shape, arrays[name].sha256]
+    if value.keys() == {"kind", "params", "learned"}:
+        params = {k: v for k, v in value["params"].items() if k not in omitted}
+        value = {**value, "params": params}
+    return {key: by_content(item, arrays, omitted) for key, item in value.items()}
 
 
 @contextmanager

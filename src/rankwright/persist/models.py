@@ -150,15 +150,19 @@ def _pack(model: Any) -> tuple[Manifest, dict[str, fmt.Array]]:
     if node is None:
         classes.check_served(model)
         node = fmt.ModelNode(fmt.SCORER, {"name": name}, {})
-    packer.start_section()
-    served = None
-    if scoring := classes.serve(model):
-        transforms, scorer, allow_nan = scoring
-        steps = [pack_state(packer, step, f"served.{i}") for i, step in enumerate(transforms)]
-        served = Served(steps, pack_state(packer, scorer, "served"), allow_nan)
+    served = _pack_served(packer, model)
     names = getattr(first, "feature_names_in_", None)
     named = None if names is None else [str(name) for name in names]
     return Manifest(fmt.FORMAT, __version__, node, served, named, packer.stored), packer.arrays
+
+
+def _pack_served(packer: Packer, model: Any) -> Served | None:
+    if (scoring := classes.serve(model)) is None:
+        return None
+    packer.start_section()
+    transforms, scorer, allow_nan = scoring
+    steps = [pack_state(packer, step, f"served.{i}") for i, step in enumerate(transforms)]
+    return Served(steps, pack_state(packer, scorer, "served"), allow_nan)
 
 
 def _unpack(manifest: Manifest, arrays: dict[str, fmt.Array], *, own: bool = True) -> Any:
@@ -170,6 +174,12 @@ def _unpack(manifest: Manifest, arrays: dict[str, fmt.Array], *, own: bool = Tru
         raise Refused(f"it holds a {manifest.model.kind[:40]} that was never fitted")
     if manifest.served is not None:
         classes.use_scorer(model, scorer_of(manifest, arrays))
+        packer = Packer()
+        served = _pack_served(packer, model) if classes.scores_by_itself(model) else None
+        if served and fmt.by_content(served, packer.stored) != fmt.by_content(
+            manifest.served, manifest.arrays
+        ):
+            raise Refused("its scorer is not that of its model")
     return model
 
 
