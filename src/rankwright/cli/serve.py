@@ -52,6 +52,10 @@ def serve(
     retention_days: float | None = None,
     rate_limit: float | None = None,
     allow_host: list[str] = [],
+    trusted_proxies: Annotated[list[str], Parameter(name="--trusted-proxy")] = [],
+    header_timeout: float = 10.0,
+    idle_timeout: float = 5.0,
+    max_connections_per_address: sh.Count = 256,
     judging: JudgingOptions = JudgingOptions(),
 ) -> None:
     """Rank, recommend and fuse over HTTP; collect feedback and learn from it.
@@ -76,6 +80,10 @@ def serve(
         retention_days: Delete entries of the log that are older.
         rate_limit: Requests per second of one token or address.
         allow_host: Another host name of this service, such as that of a proxy; may be repeated.
+        trusted_proxies: Address or network of a proxy whose X-Forwarded-* is believed; may repeat.
+        header_timeout: Seconds until the header of a request is complete.
+        idle_timeout: Seconds that a connection is kept between two requests.
+        max_connections_per_address: Connections of one address; trusted proxies have no limit.
     """
     if set and learn is None:
         raise ParameterError("--set needs --learn: it sets parameters of the ranker that learns.")
@@ -100,6 +108,10 @@ def serve(
         token_file=tokens,
         host=host,
         allow_hosts=tuple(allow_host),
+        trusted_proxies=tuple(trusted_proxies),
+        header_timeout=header_timeout,
+        idle_timeout=idle_timeout,
+        max_connections_per_address=max_connections_per_address,
         retention_days=retention_days,
         rate_limit=rate_limit,
         **vars(judging),

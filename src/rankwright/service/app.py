@@ -69,6 +69,10 @@ class Settings:
     host : the address that is served; one that other machines reach needs a token
     allow_hosts : other names of this service, such as that of a proxy; "*" for any. Without
         them, a service with tokens takes any name
+    trusted_proxies : addresses or networks of proxies whose X-Forwarded-For and X-Forwarded-Proto
+        are believed
+    header_timeout, idle_timeout : seconds for the header of a request, and between two requests
+    max_connections_per_address : connections of one address at once; proxies have no such limit
     retention_days : how long the log keeps entries; None forever
     max_body, max_items : limits of a request
     rate_limit : requests a second of one token or address; None: 200, and no limit on a host
@@ -92,6 +96,10 @@ class Settings:
     token_file: str | None = None
     host: str = "127.0.0.1"
     allow_hosts: tuple[str, ...] = ()
+    trusted_proxies: tuple[str, ...] = ()
+    header_timeout: float = 10.0
+    idle_timeout: float = 5.0
+    max_connections_per_address: int = 256
     retention_days: float | None = None
     max_body: int = 4 * 2**20
     max_items: int = 10_000
@@ -107,7 +115,7 @@ class Settings:
     def __post_init__(self) -> None:
         if self.token_file is not None:
             object.__setattr__(self, "tokens", Tokens.read(self.token_file))
-        for name in ("retention_days", "rate_limit"):
+        for name in ("retention_days", "rate_limit", "header_timeout", "idle_timeout"):
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise ParameterError(
@@ -276,6 +284,7 @@ def create_app(settings: Settings | None = None) -> Security:
         max_body=settings.max_body,
         rate=settings.rate(),
         images=settings.images,
+        proxies=settings.trusted_proxies,
     )
 
 

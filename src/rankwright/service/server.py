@@ -8,16 +8,17 @@ import signal
 import socket
 import sys
 import threading
+from functools import partial
 from typing import Any
 
 import uvicorn
 
 from rankwright.service.api.security import is_loopback
 from rankwright.service.app import Settings, create_app
+from rankwright.service.connections import Connection, Limits
 
-MOST_CONNECTIONS = 256
-KEEP_ALIVE_SECONDS = 5
 STOP_SECONDS = 10
+SWEEP_TICKS = 5  # tenths of a second
 
 
 def serve(settings: Settings, port: int = 8000, *, note: Any = None) -> None:
@@ -34,20 +35,20 @@ def serve(settings: Settings, port: int = 8000, *, note: Any = None) -> None:
         app = create_app(settings)
         service = app.service
         try:
+            limits = Limits(settings)
             config = uvicorn.Config(
                 app,
                 log_level="warning",
                 access_log=False,
                 server_header=False,
                 proxy_headers=False,
-                limit_concurrency=MOST_CONNECTIONS,
-                timeout_keep_alive=KEEP_ALIVE_SECONDS,
+                http=partial(Connection, limits),
                 timeout_graceful_shutdown=STOP_SECONDS,
                 ws="none",
             )
             gc.collect()
             gc.freeze()  # what is loaded now stays: no collection has to look at it again
-            _Server(config, settings, service, note).run([listener])
+            _Server(config, settings, service, limits, note).run([listener])
         finally:
             service.close()
 
@@ -65,9 +66,16 @@ def _listen(host: str, port: int) -> socket.socket:
 class _Server(uvicorn.Server):  # type: ignore[misc]
     """Uvicorn's server, which says where it is once it listens."""
 
-    def __init__(self, config: Any, settings: Settings, service: Any, note: Any) -> None:
+    def __init__(
+        self, config: Any, settings: Settings, service: Any, limits: Limits, note: Any
+    ) -> None:
         super().__init__(config)
-        self.settings, self.service, self.note = settings, service, note
+        self.settings, self.service, self.limits, self.note = settings, service, limits, note
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % SWEEP_TICKS == 0:
+            self.limits.sweep()
+        return bool(await super().on_tick(counter))
 
     async def startup(self, sockets: Any = None) -> None:
         await super().startup(sockets)

@@ -141,11 +141,11 @@ class Api:
                 self.patterns[path] = re.compile(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", path))
         self._json = msgspec.json.Encoder()
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] != "http":
-            await self.pages(scope, receive, send)
-            return
-        start = time.perf_counter()
+    def route(self, scope: Any) -> bool:
+        """Find the operation of a request and check its rights; whether its body is a file.
+
+        This is done before the body is read.
+        """
         path = scope["path"]
         parts: dict[str, str] = {}
         methods = self.fixed.get(path)
@@ -153,13 +153,21 @@ class Api:
             path, parts = self._match(path)
             methods = self.fixed.get(path)
         if methods is None:
-            if scope["path"].startswith("/v1/"):
+            if path.startswith("/v1/"):
                 raise Problem(404, f"There is nothing at {path[:200]!r}. See /openapi.json.")
+            return False
+        operation = self._operation(methods, scope)
+        scope["rankwright.route"] = operation, parts
+        return operation.request is bytes
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        route = scope.get("rankwright.route")
+        if route is None:
             await self.pages(scope, receive, send)
             return
-        status = 500
+        operation, parts = route
+        start, status = time.perf_counter(), 500
         try:
-            operation = self._operation(methods, scope)
             answer = operation.handler(self.service, Call(operation, scope, parts))
             if hasattr(answer, "__await__"):
                 answer = await answer
@@ -168,7 +176,7 @@ class Api:
             status = as_problem(error).status
             raise
         finally:
-            self.observe(path, status, time.perf_counter() - start)
+            self.observe(operation.path, status, time.perf_counter() - start)
 
     def _match(self, path: str) -> tuple[str, dict[str, str]]:
         for template, pattern in self.patterns.items():

@@ -18,16 +18,18 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
-from rankwright.exceptions import DataError, ParameterError
+from rankwright.exceptions import DataError, ParameterError, Setting
 from rankwright.service.api.problems import Problem, as_problem, send_problem
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]", "::1", "testserver")
 FOR_PROGRAMS = ("/metrics", "/openapi.json")  # no sign-in page for whoever reads these
-OPEN_PATHS = ("/healthz", "/readyz", "/login")
+HEALTH = ("/healthz", "/readyz")
+OPEN_PATHS = (*HEALTH, "/login")
 SCOPES = ("rank", "feedback", "judge", "admin")
 NOBODY, LOCAL = "nobody", "local"  # names of requests without a token
 SESSION = "rankwright_session"
 SESSION_SECONDS = 12 * 3600
+MOST_RUNNING = 256  # requests at once
 MOST_CLIENTS = 10_000  # addresses and tokens whose rate is remembered
 log = logging.getLogger("rankwright.service")
 
@@ -188,9 +190,9 @@ class RateLimit:
     """A token bucket per client: ``rate`` requests a second, bursts of twice as many."""
 
     rate: float
-    buckets: OrderedDict[str, tuple[float, float]] = field(default_factory=OrderedDict)
+    buckets: OrderedDict[Any, tuple[float, float]] = field(default_factory=OrderedDict)
 
-    def check(self, client: str) -> None:
+    def check(self, client: Any) -> None:
         now = time.monotonic()
         left, then = self.buckets.pop(client, (2 * self.rate, now))
         left = min(2 * self.rate, left + (now - then) * self.rate)
@@ -213,6 +215,47 @@ def session_cookie(value: str, *, secure: bool = False) -> str:
     return f"{SESSION}={value}; Max-Age={SESSION_SECONDS if value else 0}; {flags}"
 
 
+class Addresses:
+    """Networks of proxies whose word for a client's address and scheme is taken.
+
+    >>> proxies = Addresses(["10.0.0.0/8"])
+    >>> scope = {"client": ("10.0.0.1", 80), "scheme": "http"}
+    >>> hops = b"1.1.1.1, 8.8.8.8, 10.0.0.2"
+    >>> proxies.forward(scope, {b"x-forwarded-for": hops, b"x-forwarded-proto": b"https"})
+    >>> scope
+    {'client': ('8.8.8.8', 0), 'scheme': 'https'}
+    """
+
+    def __init__(self, networks: Iterable[str]) -> None:
+        try:
+            self.networks = [ipaddress.ip_network(text, strict=False) for text in networks]
+        except ValueError as error:
+            raise ParameterError(
+                Setting("trusted_proxies"), f": {error}. Write 10.0.0.5 or 10.0.0.0/8."
+            ) from None
+
+    def __bool__(self) -> bool:
+        return bool(self.networks)
+
+    def __contains__(self, address: str) -> bool:
+        try:
+            parsed = ipaddress.ip_address(address)
+        except ValueError:
+            return False
+        return any(parsed in network for network in self.networks)
+
+    def forward(self, scope: Any, headers: dict[bytes, bytes]) -> None:
+        """Put the client that a trusted proxy names into the scope."""
+        if _address(scope) not in self:
+            return
+        hops = headers.get(b"x-forwarded-for", b"").decode("latin-1").split(",")
+        client = next((hop.strip() for hop in reversed(hops) if hop.strip() not in self), "")
+        if client:
+            scope["client"] = (client, 0)
+        if headers.get(b"x-forwarded-proto") in (b"http", b"https"):
+            scope["scheme"] = headers[b"x-forwarded-proto"].decode()
+
+
 class Security:
     """The ASGI layer in front of everything: refuses what is not allowed, adds the headers."""
 
@@ -227,6 +270,7 @@ class Security:
         body_seconds: float = 20.0,
         rate: float | None = None,
         images: bool = False,
+        proxies: Iterable[str] = (),
         service: Any = None,
     ) -> None:
         self.service = service
@@ -235,6 +279,8 @@ class Security:
         self.max_body, self.max_upload, self.body_seconds = max_body, max_upload, body_seconds
         self.rate = None if rate is None else RateLimit(rate)
         self.headers = security_headers(images)
+        self.proxies = Addresses(proxies)
+        self._n_running = 0
         self._last_host: bytes | None = None
         self._has_refused = False
 
@@ -254,6 +300,7 @@ class Security:
                 message["headers"] = [*message.get("headers", ()), *self.headers]
             return send(message)
 
+        self._n_running += 1
         try:
             receive = await self._admit(scope, receive)
             await self.app(scope, receive, send_safely)
@@ -264,28 +311,31 @@ class Security:
             if started:
                 raise
             await send_problem(send_safely, problem)
+        finally:
+            self._n_running -= 1
 
     async def _admit(self, scope: Any, receive: Any) -> Any:
-        """Check a request, read its body within the limits, and set scope["principal"]."""
+        """Check a request, then read its body within the limits; sets scope["principal"]."""
         headers = dict(scope["headers"])
         path, unsafe = scope["path"], scope["method"] not in ("GET", "HEAD", "OPTIONS")
+        if self.proxies:
+            self.proxies.forward(scope, headers)
         self._check_host(headers)
         api = path.startswith("/v1/")
         cookie = _cookie(headers) if b"cookie" in headers else ""
         scope["session"] = cookie
-        principal = self._identify(headers, cookie, api)
-        if self.rate is not None:
-            named = principal is not None and bool(self.sessions.tokens.principals)
-            self.rate.check(principal.name if named and principal else _address(scope))
+        principal = self._identify(headers, cookie)
+        if path not in HEALTH:
+            self._check_load(scope, principal, headers)
         if principal is None:
             if path not in OPEN_PATHS and not path.startswith("/static/"):
                 raise _unauthorized(api or path in FOR_PROGRAMS, scope)
             principal = Principal(NOBODY, frozenset())
         scope["principal"] = principal
+        binary = self.app.route(scope)
         if not unsafe:
             return receive
-        upload = path == "/v1/models"
-        body = await self._read_body(headers, receive, self.max_upload if upload else self.max_body)
+        body = await self._read_body(headers, receive, self.max_upload if binary else self.max_body)
         self._check_origin(headers)
         if not api:
             self._check_csrf(headers, cookie, body, path)
@@ -293,6 +343,19 @@ class Security:
             self._check_api_origin(headers, cookie, body)
         scope["rankwright.body"] = body
         return _Replay(body, receive)
+
+    def _check_load(
+        self, scope: Any, principal: Principal | None, headers: dict[bytes, bytes]
+    ) -> None:
+        """Refuse what is too much: of one client, or of all together."""
+        if self._n_running > MOST_RUNNING:
+            raise Problem(503, "Too many requests are being answered.", retry_after="1")
+        if self.rate is None:
+            return
+        if principal is not None and self.sessions.tokens.principals:
+            self.rate.check(("token", principal.name))
+        else:  # whoever tries tokens locks out nobody but others who do
+            self.rate.check((_address(scope), b"authorization" in headers))
 
     def _check_host(self, headers: dict[bytes, bytes]) -> None:
         """Refuse names that are not ours: a page elsewhere may point its name at this address."""
@@ -313,7 +376,7 @@ class Security:
             )
         self._last_host = sent
 
-    def _identify(self, headers: dict[bytes, bytes], cookie: str, api: bool) -> Principal | None:
+    def _identify(self, headers: dict[bytes, bytes], cookie: str) -> Principal | None:
         tokens = self.sessions.tokens
         if not tokens.principals:
             return ANYONE
@@ -326,15 +389,14 @@ class Security:
         declared = headers.get(b"content-length", b"0")
         if declared.isdigit() and int(declared) > limit:
             raise _too_large(limit)
-        message = await receive()
-        if not message.get("more_body"):  # the usual case: no task, no timer
-            body: bytes = message.get("body", b"")
-        else:
-            try:
-                async with asyncio.timeout(self.body_seconds):
+        try:
+            async with asyncio.timeout(self.body_seconds):
+                message = await receive()
+                body: bytes = message.get("body", b"")
+                if message.get("more_body"):
                     body = await _read_rest(message, receive, limit)
-            except TimeoutError:
-                raise Problem(408, f"The body took more than {self.body_seconds:g} s.") from None
+        except TimeoutError:
+            raise Problem(408, f"The body took more than {self.body_seconds:g} s.") from None
         if len(body) > limit:
             raise _too_large(limit)
         return body

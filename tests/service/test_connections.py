@@ -1,0 +1,202 @@
+"""Slow, greedy and hostile connections: others are answered, and limits are kept."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import httpx
+import pytest
+
+from rankwright.service.api.security import Tokens
+
+RANK, ADMIN = "r" * 32, "a" * 32
+HALF = b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\nX-Slow: "
+
+
+class Server:
+    """``rankwright serve`` in a process of its own."""
+
+    def __init__(self, folder, *options, environment=None, **popen):
+        command = [sys.executable, "-m", "rankwright", "serve", *options]
+        self.process = subprocess.Popen(
+            command, cwd=folder, stderr=subprocess.PIPE, text=True, env=environment, **popen
+        )
+        self.lines = []
+        for line in self.process.stderr:
+            self.lines.append(line)
+            if "serving on" in line:
+                break
+        address = re.search(r"http://[^:]+:(\d+)", "".join(self.lines))
+        assert address, "".join(self.lines)
+        self.url, self.port = address[0], int(address[1])
+        self._drain = threading.Thread(target=self._read, daemon=True)
+        self._drain.start()
+
+    def _read(self):
+        self.lines.extend(self.process.stderr)
+
+    def connect(self, sent=b"", source="127.0.0.1"):
+        connection = socket.create_connection(("127.0.0.1", self.port), 20, (source, 0))
+        connection.sendall(sent)
+        return connection
+
+    def wait_until_ready(self):
+        deadline = time.monotonic() + 120
+        while httpx.get(f"{self.url}/readyz").status_code != 200 and time.monotonic() < deadline:
+            time.sleep(0.05)
+
+    def stop(self, how=signal.SIGTERM):
+        if self.process.poll() is None:
+            self.process.send_signal(how)
+        self.process.wait(60)
+        self._drain.join(10)
+        self.process.stderr.close()
+        return self.process.returncode
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("connections")
+    (folder / "tokens").write_text(f"shop {RANK} rank\nboss {ADMIN} admin\n")
+    options = ["--header-timeout", "1.5", "--idle-timeout", "1.5", "--trusted-proxy", "127.0.0.9"]
+    server = Server(
+        folder, "--port", "0", "--token-file", "tokens", *options,
+        "--max-connections-per-address", "20",
+    )  # fmt: skip
+    yield server
+    server.stop()
+
+
+def read_all(connection, seconds=20):
+    """Everything until the other side closes."""
+    connection.settimeout(seconds)
+    parts = []
+    with contextlib.suppress(ConnectionResetError):
+        while part := connection.recv(65536):
+            parts.append(part)
+    return b"".join(parts)
+
+
+def test_health_checks_answer_while_300_headers_are_half_sent(server):
+    slow = [server.connect(HALF, f"127.0.0.{2 + i % 3}") for i in range(300)]
+    try:
+        for path in ("/healthz", "/readyz"):
+            assert httpx.get(server.url + path, timeout=5).status_code == 200
+        headers = {"authorization": f"Bearer {RANK}"}
+        assert httpx.get(f"{server.url}/v1/models", headers=headers).status_code == 200
+    finally:
+        for connection in slow:
+            connection.close()
+
+
+@pytest.mark.parametrize("sent", [b"", b"\r\n", HALF])
+def test_a_connection_without_a_whole_header_is_closed(server, sent):
+    start = time.monotonic()
+    with server.connect(sent) as connection:
+        read_all(connection)
+    assert 1 <= time.monotonic() - start < 15
+
+
+def test_a_connection_that_is_kept_and_not_used_is_closed(server):
+    with server.connect(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n") as connection:
+        assert b"200 OK" in read_all(connection)
+
+
+def test_one_address_has_a_limit_and_its_health_checks_do_not(server):
+    kept = [server.connect(HALF, "127.0.0.7") for _ in range(20)]
+    request = b"GET %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    try:
+        with server.connect(request % b"/v1/models", "127.0.0.7") as more:
+            answer = read_all(more)
+        assert answer.startswith(b"HTTP/1.1 429")
+        assert b"20 connections" in answer
+        with server.connect(request % b"/healthz", "127.0.0.7") as health:
+            assert read_all(health).startswith(b"HTTP/1.1 200")
+        with server.connect(request % b"/v1/models", "127.0.0.8") as other:
+            assert read_all(other).startswith(b"HTTP/1.1 401")
+    finally:
+        for connection in kept:
+            connection.close()
+
+
+@pytest.mark.parametrize("size", [100_000, 10_000_000])
+def test_large_headers_are_refused(server, size):
+    request = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Large: %s\r\n\r\n" % (b"x" * size)
+    with contextlib.suppress(ConnectionError), server.connect() as connection:
+        connection.sendall(request)
+        assert read_all(connection).startswith(b"HTTP/1.1 431")
+
+
+def test_the_time_for_a_body_begins_before_its_first_byte(serve):
+    client = serve()
+    client.app.body_seconds = 0.05
+
+    async def never():
+        await asyncio.sleep(1.0)
+        yield b"{}"
+
+    assert client.request("POST", "/v1/rank", content=never()).status_code == 408
+
+
+@pytest.mark.parametrize("path", ["/v1/models", "/v1/nothing", "/v1/train"])
+def test_a_body_is_not_read_before_the_rights_are_checked(serve, tmp_path, path):
+    (tmp_path / "tokens").write_text(f"shop {RANK} rank\nboss {ADMIN} admin\n")
+    client = serve(token_file=str(tmp_path / "tokens"))
+    read = []
+
+    async def body():
+        for _ in range(10):
+            read.append(1)
+            yield b" " * 1000
+
+    headers = {"authorization": f"Bearer {RANK}", "content-type": "application/octet-stream"}
+    answer = client.request("POST", path, content=body(), headers=headers)
+    assert answer.status_code in (403, 404)
+    assert read == []
+
+
+def limited(serve, **settings):
+    """A caller, from an address, of a service with a rate limit."""
+    client = serve(tokens=Tokens.of(ADMIN), rate_limit=2, **settings)
+
+    def call(path, address="10.0.0.1", **headers):
+        return client.get(path, headers={"x-forwarded-for": address, **headers})
+
+    return call
+
+
+def test_health_checks_have_no_rate_limit(serve):
+    call = limited(serve)
+    assert {call("/healthz").status_code for _ in range(20)} == {200}
+
+
+def test_wrong_tokens_do_not_lock_out_others_behind_a_trusted_proxy(serve):
+    call = limited(serve, trusted_proxies=("127.0.0.0/8",))
+    wrong = [call("/v1/models", authorization="Bearer wrong").status_code for _ in range(20)]
+    assert wrong[-1] == 429
+    assert call("/login", "10.0.0.2").status_code == 200
+    assert call("/v1/models", authorization=f"Bearer {ADMIN}").status_code == 200
+    # Without the proxy's word for it, an address cannot be chosen; a wrong token is not a visitor.
+    call = limited(serve, store="other.db")
+    for i in range(20):
+        call("/v1/models", f"10.0.0.{i}", authorization="Bearer wrong")
+    assert call("/v1/models", "10.1.1.1", authorization="Bearer wrong").status_code == 429
+    assert call("/login").status_code == 200
+
+
+def test_cookies_are_secure_behind_https(serve):
+    proxied = {"x-forwarded-proto": "https", "x-forwarded-for": "10.0.0.1"}
+    for trusted in (True, False):
+        proxies = ("127.0.0.1",) if trusted else ()
+        client = serve(f"{trusted}.db", tokens=Tokens.of(ADMIN), trusted_proxies=proxies)
+        page = client.get("/login", headers=proxied)
+        answer = client.post("/login", data={"token": ADMIN}, headers=proxied)
+        assert [("Secure" in r.headers["set-cookie"]) for r in (page, answer)] == [trusted] * 2
