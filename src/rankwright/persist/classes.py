@@ -325,14 +325,14 @@ def use_scorer(model: Any, saved: Any) -> None:
         ranker._take_scorer(saved.scorer)
 
 
-def scores_by_itself(model: Any) -> bool:
-    """Whether some of what makes its scores is not the scorer of its file.
+def is_plain_scorer(model: Any) -> bool:
+    """Whether its scores come from the scorer of its file alone.
 
-    A ranker with ``partial_fit`` scores with what it has learned so far, and the steps before a
-    ranker are objects of scikit-learn.
+    A ranker with ``partial_fit`` scores with what it has learned so far; steps before a ranker and
+    its own transforms are made of their parameters and attributes.
     """
     *steps, ranker = flat_steps(model)
-    return bool(steps or hasattr(ranker, "partial_fit") or ranker._transforms())
+    return not (steps or hasattr(ranker, "partial_fit") or ranker._transforms())
 
 
 def _is_estimator(value: Any) -> bool:

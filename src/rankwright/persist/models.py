@@ -174,12 +174,11 @@ def _unpack(manifest: Manifest, arrays: dict[str, fmt.Array], *, own: bool = Tru
         raise Refused(f"it holds a {manifest.model.kind[:40]} that was never fitted")
     if manifest.served is not None:
         classes.use_scorer(model, scorer_of(manifest, arrays))
-        packer = Packer()
-        served = _pack_served(packer, model) if classes.scores_by_itself(model) else None
-        if served and fmt.by_content(served, packer.stored) != fmt.by_content(
-            manifest.served, manifest.arrays
-        ):
-            raise Refused("its scorer is not that of its model")
+        if manifest.served.transforms or not classes.is_plain_scorer(model):
+            packer = Packer(classes.pack_node)
+            expected = fmt.by_content(_pack_served(packer, model), packer.stored)
+            if fmt.by_content(manifest.served, manifest.arrays) != expected:
+                raise Refused("its scorer is not that of its model")
     return model
 
 
