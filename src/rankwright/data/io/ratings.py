@@ -185,7 +185,7 @@ def _parse_fast(text: Text, layout: _Layout) -> Ratings | None:
         return _from_columns(columns)
     is_finite = all(np.isfinite(column).all() for column in columns.values())
     # The exact parser keeps ids of more than 18 digits as text.
-    is_short = all(np.abs(columns[role]).max() < 10**18 for role in whole)
+    is_short = all(np.abs(columns[role]).max(initial=0) < 10**18 for role in whole)
     return _from_columns(columns) if is_finite and is_short else None
 
 
