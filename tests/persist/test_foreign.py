@@ -346,3 +346,24 @@ def test_kinds_are_told_by_content(folder: Path, tmp_path: Path) -> None:
 def test_ubjson_agrees_with_json() -> None:
     raw = b"{U\x01a[i\x01I\x01\x00l\x00\x00\x00\x02d\x3f\x80\x00\x00]U\x01b{U\x01cSU\x02hi}}"
     assert decode_ubjson(raw) == {"a": [1, 256, 2, 1.0], "b": {"c": "hi"}}
+
+
+def test_a_damaged_catboost_file_is_read_alike_every_time(tmp_path: Path) -> None:
+    """What one file leaves in the memory of its reader does not change how the next is read."""
+    catboost = pytest.importorskip("catboost")
+    rng = np.random.default_rng(0)
+    made = catboost.CatBoost({"iterations": 5, "verbose": False, "train_dir": str(tmp_path)})
+    made.fit(rng.random((50, 4)), rng.random(50)).save_model(str(tmp_path / "good.cbm"))
+    raw, path = (tmp_path / "good.cbm").read_bytes(), tmp_path / "m.cbm"
+    for seed in (268, 452, 728):
+        rng, damaged = np.random.default_rng(seed), bytearray(raw)
+        for spot in rng.integers(0, len(raw), int(rng.integers(1, 4))):
+            damaged[spot] = int(rng.integers(256))
+        path.write_bytes(damaged)
+        answers = set()
+        for _ in range(8):
+            try:
+                answers.add(str(rw.load(path)))
+            except ModelFileError as error:
+                answers.add(str(error))
+        assert len(answers) == 1

@@ -12,6 +12,7 @@ import re
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -283,8 +284,9 @@ class OnnxScorer(Scorer):
 
 
 def _read_onnx(path: Any) -> ForeignScorer:
-    inputs = onnx_inputs(path)
-    session = try_onnx(path, inputs.n_features, inputs.dtype)
+    content = Path(path).read_bytes()
+    inputs = onnx_inputs(content)
+    session = try_onnx(path, content, inputs)
     names = inputs.names if inputs.names and len(inputs.names) == inputs.n_features else None
     scorer = OnnxScorer(session, inputs.n_features, np.dtype(inputs.dtype))
     return ForeignScorer("ONNX", scorer, (), names, True)

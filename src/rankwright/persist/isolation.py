@@ -1,7 +1,8 @@
 """Foreign readers in a child process: a file that crashes them does not crash the caller.
 
-A child imports the library once and forks a worker that reads the files; if one crashes it, the
-child forks another. Where the system cannot fork, the child itself reads, and is started again.
+A child imports the library once and forks a worker for each file, with bounds on its memory and
+time; so no file can change how the next one is read. Where the system cannot fork, the child itself
+reads, and is started again after a crash.
 """
 
 from __future__ import annotations
@@ -12,18 +13,38 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from rankwright.persist.format import Refused, brief
 
-SECONDS = 60  # for one file
+SECONDS = {"catboost": 60, "onnxruntime": 10}  # for one file
+MEMORY = 2 << 30  # bytes that reading it may add
 MAX_INPUT = 1 << 20  # features of an ONNX graph
+TRIED_VALUES = 1 << 22  # of the rows that an ONNX graph is tried with
+
+# Operators that rankers and their preparation of features use. None of them makes a large tensor
+# from a small one without a file of that size, runs a subgraph, or depends on anything but inputs.
+OPERATORS = frozenset({
+    "Abs", "Add", "And", "ArgMax", "ArrayFeatureExtractor", "BatchNormalization", "Binarizer",
+    "Cast", "Clip", "Concat", "Constant", "Div", "Dropout", "Elu", "Equal", "Erf", "Exp",
+    "FeatureVectorizer", "Flatten", "Floor", "Gather", "GatherElements", "Gelu", "Gemm",
+    "Greater", "GreaterOrEqual", "HardSigmoid", "Identity", "Imputer", "IsInf", "IsNaN",
+    "LayerNormalization", "LeakyRelu", "Less", "LessOrEqual", "LinearRegressor", "Log",
+    "LogSoftmax", "MatMul", "Max", "Mean", "Min", "Mish", "Mul", "Neg", "Normalizer", "Not",
+    "Or", "PRelu", "Pow", "Reciprocal", "ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean",
+    "ReduceMin", "ReduceSum", "ReduceSumSquare", "Relu", "Reshape", "Round", "SVMRegressor",
+    "Scaler", "Selu", "Shape", "Sigmoid", "Sign", "Slice", "Softmax", "Softplus", "Softsign",
+    "Split", "Sqrt", "Squeeze", "Sub", "Sum", "Tanh", "Transpose", "TreeEnsemble",
+    "TreeEnsembleClassifier", "TreeEnsembleRegressor", "Unsqueeze", "Where", "Xor",
+})  # fmt: skip
+DOMAINS = ("", "ai.onnx", "ai.onnx.ml")
 
 # Runs in the child: reads a request per line, answers a line. Only the library named is imported.
 _CHILD = r"""
 import json, os, signal, sys
-library, seconds = sys.argv[1], int(sys.argv[2])
+library, seconds, memory = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 out = os.fdopen(os.dup(1), "w")
 os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 os.dup2(1, 2)
@@ -35,53 +56,43 @@ if library == "catboost":
         model.save_model(target, format="json")
 else:
     import numpy, onnxruntime
-    def work(source, target, n_features, dtype):
+    def work(source, n_features, dtype, n_rows):
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 4
-        session = onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
-        for rows in (numpy.zeros((3, n_features)), numpy.full((2, n_features), 0.5)):
+        with open(source, "rb") as file:
+            content = file.read()
+        session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+        for rows in (numpy.zeros((3, n_features)), numpy.full((n_rows, n_features), 0.5)):
             session.run(None, {session.get_inputs()[0].name: rows.astype(dtype)})
-def attempt(request):
+def attempt(line):
     try:
-        work(**request)
+        work(**json.loads(line))
         return ""
     except BaseException as error:
         return (str(error).splitlines() or [type(error).__name__])[0][:300] or "it failed"
-def serve(lines, answers):
-    for line in lines:
-        if hasattr(signal, "alarm"):
-            signal.alarm(seconds)
-        answers.write(json.dumps(attempt(json.loads(line))) + "\n")
-        answers.flush()
-        if hasattr(signal, "alarm"):
-            signal.alarm(0)
-def start():
-    (lines, to_worker), (from_worker, answers) = os.pipe(), os.pipe()
+def limit():
+    signal.alarm(seconds)
+    if not os.path.exists("/proc/self/statm"):
+        return
+    import resource
+    with open("/proc/self/statm") as file:
+        used = int(file.read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + memory, used + memory))
+def in_a_fork(line):
+    reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
-        os.close(to_worker)
-        os.close(from_worker)
-        serve(os.fdopen(lines), os.fdopen(answers, "w"))
+        limit()
+        os.write(writer, attempt(line).encode())
         os._exit(0)
-    os.close(lines)
-    os.close(answers)
-    return pid, os.fdopen(to_worker, "w"), os.fdopen(from_worker)
-if not hasattr(os, "fork"):
-    serve(sys.stdin, out)
-    sys.exit()
-worker = None
+    os.close(writer)
+    with os.fdopen(reader, "rb") as pipe:
+        answer = pipe.read().decode()
+    stopped = os.waitpid(pid, 0)[1] & 127
+    return f"its reader was stopped by signal {stopped}" if stopped else answer
 for line in sys.stdin:
-    worker = worker or start()
-    pid, requests, answers = worker
-    requests.write(line)
-    requests.flush()
-    answer = answers.readline()
-    if not answer:
-        signal_number = os.waitpid(pid, 0)[1] & 127
-        answer = json.dumps(f"its reader was stopped by signal {signal_number}") + "\n"
-        worker = None
-    out.write(answer)
+    out.write(json.dumps(in_a_fork(line) if hasattr(os, "fork") else attempt(line)) + "\n")
     out.flush()
 """
 
@@ -116,7 +127,8 @@ class _Child:
 
     def _running(self) -> subprocess.Popen[str]:
         if self.process is None or self.process.poll() is not None:
-            command = [sys.executable, "-c", _CHILD, self.library, str(SECONDS)]
+            bounds = [str(SECONDS[self.library]), str(MEMORY)]
+            command = [sys.executable, "-c", _CHILD, self.library, *bounds]
             pipe = subprocess.PIPE
             environment = {**os.environ, "OMP_NUM_THREADS": "1"}
             self.process = subprocess.Popen(
@@ -165,13 +177,17 @@ class Inputs(NamedTuple):
     names: tuple[str, ...] | None
 
 
-def onnx_inputs(path: Any) -> Inputs:
-    """What rows an ONNX file takes; the file is checked, and not run."""
+def onnx_inputs(content: bytes) -> Inputs:
+    """What rows an ONNX model takes; it is checked, and not run."""
     _need("onnx")
     import onnx
 
     try:
-        model = onnx.load_model_from_string(Path(path).read_bytes())
+        model = onnx.load_model_from_string(content)
+    except Exception as error:
+        raise Refused(f"it is not a valid ONNX model ({brief(error)})") from error
+    _check_content(model)
+    try:
         onnx.checker.check_model(model)
     except Exception as error:
         raise Refused(f"it is not a valid ONNX model ({brief(error)})") from error
@@ -186,20 +202,46 @@ def onnx_inputs(path: Any) -> Inputs:
         raise Refused(
             f"its input has the shape {sizes}; (rows, features) of float or double is needed"
         )
-    if any(entry.data_location for entry in model.graph.initializer):
-        raise Refused("it keeps tensors in other files", "Save it as one file.")
     props = {entry.key: entry.value for entry in model.metadata_props}
     names = tuple(props["features"].split("\n")) if "features" in props else None
     return Inputs(sizes[1], dtypes[tensor.elem_type], names)
 
 
-def try_onnx(path: Any, n_features: int, dtype: str) -> Any:
-    """An onnxruntime session of a file, after it ran a few rows in a child process."""
+def _check_content(model: Any) -> None:
+    """Refuse a model that reads other files, has parts of its own code, or runs without end."""
+    for part in _parts(model):
+        kind = part.DESCRIPTOR.name
+        if kind == "TensorProto" and (part.data_location or part.external_data):
+            raise Refused("it keeps tensors in other files", "Save it as one file.")
+    if model.functions or model.training_info:
+        raise Refused("it has functions of its own", "Save it without them.")
+    for node in model.graph.node:
+        if node.op_type not in OPERATORS or node.domain not in DOMAINS:
+            name = f"{node.domain}.{node.op_type}".lstrip(".")
+            raise Refused(f"it uses the operator {name[:80]}, which no ranker needs")
+
+
+def _parts(message: Any) -> Iterator[Any]:
+    """A protobuf message and all messages in it, at any depth."""
+    yield message
+    for field, value in message.ListFields():
+        if field.message_type is not None:
+            for part in value if isinstance(value, Sequence) else [value]:
+                yield from _parts(part)
+
+
+def try_onnx(path: Any, content: bytes, inputs: Inputs) -> Any:
+    """An onnxruntime session of a file's content, after it ran rows in a child process."""
     _need("onnxruntime")
-    source = os.path.abspath(path)
-    _children["onnxruntime"].ask(source=source, target="", n_features=n_features, dtype=dtype)
+    n_rows = max(2, min(10_000, TRIED_VALUES // inputs.n_features))
+    _children["onnxruntime"].ask(
+        source=os.path.abspath(path),
+        n_features=inputs.n_features,
+        dtype=inputs.dtype,
+        n_rows=n_rows,
+    )
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
-    return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+    return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
