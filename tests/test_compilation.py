@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import rankwright as rw
-from rankwright.compilation import FAMILIES
+from rankwright.compilation import FAMILIES, compile_kernels
 from rankwright.exceptions import ParameterError
 from rankwright.rankers.base import rankers
 from rankwright.runtime import kernels
@@ -44,13 +44,13 @@ def test_every_family_of_rankers_can_be_compiled() -> None:
     assert families <= FAMILIES.keys()
     assert families | {"recommend"} == kernels.SECONDS.keys()
     with pytest.raises(ParameterError, match="family 'trees' is unknown: there are boosting"):
-        rw.compile_kernels(["trees"])
+        compile_kernels(["trees"])
 
 
 def test_compiling_writes_the_code_to_the_cache(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     said: list[str] = []
-    seconds = rw.compile_kernels(["magnitude"], n_processes=1, note=said.append)
+    seconds = compile_kernels(["magnitude"], n_processes=1, note=said.append)
     assert seconds.keys() == {"magnitude"}
     assert said[0].startswith("[1 of 1] magnitude: ")
     assert _files(tmp_path, ".nbi")

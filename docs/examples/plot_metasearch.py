@@ -22,6 +22,6 @@ systems["LearnedFusion"] = rw.LearnedFusion().fit(sample.runs, train).fuse(sampl
 
 scores = {}
 for name, run in systems.items():
-    judged = rw.align(run, test)
+    judged = rw.data.align(run, test)
     scores[name] = rw.evaluate(judged.scores, judged.y, judged.qid, "AP")
 chart = rw.report.plot_means(rw.compare(scores), "AP")

@@ -10,7 +10,7 @@ from rankwright.data import make_ordinal
 from rankwright.selection import progressive
 
 stream = make_ordinal(2000, random_state=0)
-X = rw.PolynomialMap(degree=2).fit(stream.X).transform(stream.X)
+X = rw.rankers.PolynomialMap(degree=2).fit(stream.X).transform(stream.X)
 
 rankers = {
     "PRank": rw.PRank(),

@@ -168,11 +168,11 @@ TREES = [
 
 
 def _codes(part: Any) -> Any:
-    return rw.Queries.from_ids(part.qid).codes
+    return rw.data.Queries.from_ids(part.qid).codes
 
 
 def _sizes(part: Any) -> Any:
-    return rw.Queries.from_ids(part.qid).sizes
+    return rw.data.Queries.from_ids(part.qid).sizes
 
 
 def _best(settings: Iterator[Scores], fold: Any) -> Any:

@@ -39,7 +39,7 @@ def lightgbm(train: Part) -> Predict:
         n_estimators=ROUNDS[-1], num_leaves=8, min_child_samples=20, random_state=0, n_jobs=1,
         verbosity=-1,
     )  # fmt: skip
-    queries = rw.Queries.from_ids(train.qid)
+    queries = rw.data.Queries.from_ids(train.qid)
     order = np.argsort(queries.codes, kind="stable")
     booster = model.fit(
         train.X[order], train.y[order].astype(int), group=np.bincount(queries.codes)

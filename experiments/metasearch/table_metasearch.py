@@ -49,7 +49,7 @@ PAPER = {
 
 
 def measured(run: rw.Run, qrels: rw.Qrels, measures: Sequence[str]) -> Scores:
-    aligned = rw.align(run, qrels)
+    aligned = rw.data.align(run, qrels)
     return rw.evaluate(aligned.scores, aligned.y, aligned.qid, [*measures, *TOPS])
 
 

@@ -15,7 +15,7 @@ from experiments.oap_bpm.table import EXPECTED, meets, order_of, run
 from experiments.prank.trials import interval, load_or_leave, n_trials, save
 
 import rankwright as rw
-from rankwright import PolynomialMap, VotedPRank
+from rankwright.rankers import PolynomialMap, VotedPRank
 
 TRIALS = 40
 RIGHT = Method("PRank-VP", lambda seed: VotedPRank(count="correct"), votes=True)

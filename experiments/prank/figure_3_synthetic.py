@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from experiments.prank.trials import curve, mean_curves, n_trials, print_curves, save
 
-from rankwright import BayesianPRank, MulticlassPerceptron, PolynomialMap, PRank, WidrowHoff
 from rankwright.data.datasets.synthetic import make_ordinal
+from rankwright.rankers import BayesianPRank, MulticlassPerceptron, PolynomialMap, PRank, WidrowHoff
 
 LENGTH, TRIALS = 7000, 100
 METHODS = {

@@ -18,8 +18,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 
-from rankwright import BayesianPRank, LargeMarginOrdinal, PolynomialMap, PRank
 from rankwright.data.datasets.synthetic import make_ordinal
+from rankwright.rankers import BayesianPRank, LargeMarginOrdinal, PolynomialMap, PRank
 
 SIZES = (10, 25, 50, 100, 250, 500, 1000)
 TRIALS, N_TEST = 30, 1000

@@ -40,7 +40,7 @@ def engines(folds: int) -> Iterator[tuple[Part, Part]]:
     some = np.isin(items.qid, np.unique(items.qid[y > 0]))
     X, y, qid = -items.X[some], y[some], items.qid[some]
     fold = np.random.default_rng(0).permutation(len(np.unique(qid))) % 4
-    part = fold[rw.Queries.from_ids(qid).codes]
+    part = fold[rw.data.Queries.from_ids(qid).codes]
     for number in range(folds):
         # A quarter to train, not three: the paper had 158 training queries.
         train, test = part == number, part != number
@@ -93,7 +93,7 @@ def loss(scores: Any, y: Any, qid: Any, weight: Any) -> float:
 
 def pairs_by_query(y: Any, qid: Any) -> Any:
     """How many pairs each query has: what it counts."""
-    queries = rw.Queries.from_ids(qid, len(y))
+    queries = rw.data.Queries.from_ids(qid, len(y))
     return [float(rw.Grades(y[queries.codes == q]).n_pairs) for q in range(queries.n_queries)]
 
 

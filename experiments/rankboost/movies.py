@@ -83,7 +83,7 @@ def algorithms(n_features: int) -> dict[str, Any]:
     boost = rw.RankBoost(n_estimators=40 + n_features // 10, cumulative=True)
     return {
         "RankBoost": boost,
-        "RankBoost + VSIM": make_pipeline(rw.VSIMFeature(), boost),
+        "RankBoost + VSIM": make_pipeline(rw.rankers.VSIMFeature(), boost),
         "VSIM, unseen = 0": rw.VSIM(unseen="zero"),
         "VSIM, unseen skipped": rw.VSIM(),
         "VSIM over raters": rw.VSIM(over="rated"),

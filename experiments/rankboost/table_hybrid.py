@@ -80,7 +80,7 @@ class Method(NamedTuple):
             start: Any = np.zeros(len(X_test))
             boost.fit(X, y)
         else:
-            vsim = prepared(rw.VSIMFeature(over=self.over), table)
+            vsim = prepared(rw.rankers.VSIMFeature(over=self.over), table)
             boost.fit(X, y, init_score=self.scale * vsim.fit_transform(X, y)[:, -1])
             start = self.scale * vsim.transform(X_test)[:, -1]
         scorers = (boost._ensemble.scorer(min(n, len(boost.alpha_))) for n in ROUNDS)

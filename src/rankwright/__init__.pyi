@@ -14,7 +14,6 @@ from . import scoring as scoring
 from . import selection as selection
 from . import service as service
 from . import testing as testing
-from .compilation import compile_kernels as compile_kernels
 from .data.behavior.attributes import Attributes as Attributes
 from .data.behavior.click_simulation import ClickSimulator as ClickSimulator
 from .data.behavior.impressions import ImpressionLog as ImpressionLog
@@ -22,7 +21,6 @@ from .data.behavior.interactions import Interactions as Interactions
 from .data.behavior.ratings import Ratings as Ratings
 from .data.datasets.catalog import list_datasets as list_datasets
 from .data.datasets.catalog import load_dataset as load_dataset
-from .data.io.conversion import write_items as write_items
 from .data.io.interactions import read_attributes as read_attributes
 from .data.io.interactions import read_feedback as read_feedback
 from .data.io.interactions import read_interactions as read_interactions
@@ -31,21 +29,12 @@ from .data.io.letor.reader import read_letor as read_letor
 from .data.io.letor.writer import write_letor as write_letor
 from .data.io.logs.impressions import read_log as read_log
 from .data.io.ratings import read_ratings as read_ratings
-from .data.io.tables import items_from_frame as items_from_frame
-from .data.io.tables import read_table as read_table
-from .data.io.trec import read_judges as read_judges
 from .data.io.trec import read_qrels as read_qrels
 from .data.io.trec import read_run as read_run
-from .data.io.trec import write_qrels as write_qrels
 from .data.io.trec import write_run as write_run
 from .data.items import Items as Items
-from .data.queries import Queries as Queries
-from .data.runs import Judgments as Judgments
 from .data.runs import Qrels as Qrels
 from .data.runs import Run as Run
-from .data.runs import align as align
-from .data.runs import items_from_runs as items_from_runs
-from .data.validation import Findings as Findings
 from .data.validation import validate as validate
 from .distributed.engines import engine as engine
 from .distributed.files import evaluate_files as evaluate_files
@@ -78,7 +67,7 @@ from .rankers.ensemble import RankEnsemble as RankEnsemble
 from .rankers.gradient.ranknet import RankNet as RankNet
 from .rankers.gradient.ranksvm import LargeMarginOrdinal as LargeMarginOrdinal
 from .rankers.gradient.ranksvm import RankSVM as RankSVM
-from .rankers.gradient.regression import RidgeRanker as RidgeRanker
+from .rankers.gradient.ridge import RidgeRanker as RidgeRanker
 from .rankers.keeprank.keeprank import KeepRank as KeepRank
 from .rankers.keeprank.online import OnlineKeepRank as OnlineKeepRank
 from .rankers.magnitude.base import cut_at_gap as cut_at_gap
@@ -88,7 +77,6 @@ from .rankers.magnitude.svrank import SVRank as SVRank
 from .rankers.neighbors.knn import KNN as KNN
 from .rankers.neighbors.knn import NearestNeighbor as NearestNeighbor
 from .rankers.neighbors.vsim import VSIM as VSIM
-from .rankers.neighbors.vsim import VSIMFeature as VSIMFeature
 from .rankers.online.baselines import MulticlassPerceptron as MulticlassPerceptron
 from .rankers.online.baselines import WidrowHoff as WidrowHoff
 from .rankers.online.bayes_point import BayesPoint as BayesPoint
@@ -99,12 +87,9 @@ from .rankers.online.ensembles import OAPVoting as OAPVoting
 from .rankers.online.kernel_prank import KernelPRank as KernelPRank
 from .rankers.online.prank import PRank as PRank
 from .rankers.online.voted import VotedPRank as VotedPRank
-from .rankers.preprocessing import OnlineScaler as OnlineScaler
-from .rankers.preprocessing import PolynomialMap as PolynomialMap
 from .rankers.preprocessing import QueryNormalizer as QueryNormalizer
 from .rankers.preprocessing import RankPipeline as RankPipeline
 from .recommend.recommender import Recommender as Recommender
-from .runtime import current_engine as current_engine
 from .selection.auto import AutoRanker as AutoRanker
 from .selection.by_name import make_ranker as make_ranker
 from .selection.importance import partial_dependence as partial_dependence

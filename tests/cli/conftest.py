@@ -36,7 +36,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     engines = make_engines(12, 20, 3, list_length=10, random_state=0)
     for run in engines.runs:
         rw.write_run(run, folder / f"{run.name}.run")
-    rw.write_qrels(engines.qrels, folder / "qrels.txt")
+    rw.data.write_qrels(engines.qrels, folder / "qrels.txt")
     ratings = make_ratings(30, 20, density=0.6, random_state=0).ratings
     rows = zip(ratings.users[ratings.user], ratings.items[ratings.item], ratings.value, strict=True)
     lines = ["user,item,rating", *(f"u{user},film {item},{value:g}" for user, item, value in rows)]

@@ -48,7 +48,7 @@ def test_json_goes_where_output_says(shell, tmp_path, words):
 def test_columns_that_a_model_learned_are_all_it_asks_for(shell, tmp_path):
     (tmp_path / "shop.csv").write_text(SHOP)
     roles = ["--y", "Judgment", "--qid", "SearchTerm", "--docid", "SKU"]
-    done = shell("train", "shop.csv", *roles, "--ranker", "regression", "-o", "shop.rw")
+    done = shell("train", "shop.csv", *roles, "--ranker", "RidgeRanker", "-o", "shop.rw")
     assert "validation on 2 folds of the queries" in done.stdout
     assert len(shell("predict", "shop.rw", "shop.csv").stdout.split()) == 4
     assert "all items are taken as one list" in shell("rank", "shop.rw", "shop.csv").stderr

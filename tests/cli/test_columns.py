@@ -28,7 +28,7 @@ def shop(tmp_path):
 
 
 def test_a_dropped_column_is_no_feature_and_need_not_be_dropped_again(shell, shop):
-    shell("train", "shop.csv", *ROLES, *CHOICE, "--ranker", "regression")
+    shell("train", "shop.csv", *ROLES, *CHOICE, "--ranker", "RidgeRanker")
     features = json.loads(shell("info", "model.rw", "--json").stdout)["features"]
     assert features == ["color=blue", "color=green", "color=red", "price"]
     assert len(shell("predict", "model.rw", "shop.csv").stdout.split()) == 18
@@ -58,14 +58,14 @@ def test_a_column_that_cannot_be_dropped_is_named(shell, shop, words, code, said
 @pytest.mark.parametrize("colors", ["red red green", "red purple green"])
 def test_validation_data_are_read_with_the_columns_of_the_training_data(shell, shop, verb, colors):
     (shop / "valid.csv").write_text(table(colors).replace("title,", "name,"))
-    words = [verb, "shop.csv", *ROLES, *CHOICE, "--ranker", "regression", "--valid", "valid.csv"]
+    words = [verb, "shop.csv", *ROLES, *CHOICE, "--ranker", "RidgeRanker", "--valid", "valid.csv"]
     shell(*words, *(["--grid", "alpha=1"] if verb == "tune" else []))
     assert json.loads(shell("info", "model.rw", "--json").stdout)["n_features"] == 4
 
 
 def test_validation_data_measure_as_they_do_afterwards(shell, shop):
     (shop / "valid.csv").write_text(table("green purple red"))
-    words = ["train", "shop.csv", *ROLES, *CHOICE, "--ranker", "regression"]
+    words = ["train", "shop.csv", *ROLES, *CHOICE, "--ranker", "RidgeRanker"]
     found = json.loads(shell(*words, "--valid", "valid.csv", "-m", "AP", "--json").stdout)
     [mean] = found["validation"]["measures"]["AP"]["mean"].values()
     after = shell("evaluate", "model.rw", "valid.csv", *ROLES, "-m", "AP", "--json").stdout

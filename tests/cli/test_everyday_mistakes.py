@@ -154,13 +154,13 @@ def test_a_table_of_options_for_no_verb_is_refused(shell, tmp_path):
 
 
 def test_the_next_command_names_the_columns_too(shell, shop):
-    words = ["train", "shop.csv", *NAMED, "--feature", "price", "--ranker", "regression"]
+    words = ["train", "shop.csv", *NAMED, "--feature", "price", "--ranker", "RidgeRanker"]
     done = shell(*words)
     assert "evaluate model.rw TEST-DATA --qid search --docid sku\n" in done.stdout
 
 
 def test_a_trec_run_with_blanks_in_its_ids_is_not_written(shell, shop):
-    shell("train", "shop.csv", *NAMED, "--feature", "price", "--ranker", "regression")
+    shell("train", "shop.csv", *NAMED, "--feature", "price", "--ranker", "RidgeRanker")
     done = shell("rank", "model.rw", "shop.csv", *NAMED, "--trec", "-o", "shop.run", code=3)
     assert "'red shoes 0 Q0" in done.stderr
     assert not (shop / "shop.run").exists()
@@ -168,13 +168,13 @@ def test_a_trec_run_with_blanks_in_its_ids_is_not_written(shell, shop):
 
 def test_words_become_features_beside_the_chosen_columns(shell, shop):
     choice = ["--feature", "price", "--one-hot", "title"]
-    shell("train", "shop.csv", *NAMED, *choice, "--ranker", "regression")
+    shell("train", "shop.csv", *NAMED, *choice, "--ranker", "RidgeRanker")
     assert "price, title=blue, title=green, title=red" in shell("info", "model.rw").stdout
 
 
 def test_a_model_of_words_takes_items_with_fewer_and_with_new_words(shell, shop):
     choice = ["--feature", "price", "--one-hot", "title"]
-    shell("train", "shop.csv", *NAMED, *choice, "--ranker", "regression")
+    shell("train", "shop.csv", *NAMED, *choice, "--ranker", "RidgeRanker")
     one_by_one = []
     for row in SHOP.splitlines(keepends=True)[1:4]:
         (shop / "one.csv").write_text(SHOP.partition("\n")[0] + "\n" + row)
@@ -188,7 +188,7 @@ def test_a_model_of_words_takes_items_with_fewer_and_with_new_words(shell, shop)
 @pytest.mark.parametrize("words", [["train"], ["tune", "--grid", "alpha=1,2"]])
 def test_a_ranker_that_needs_every_value_names_the_missing_one(shell, shop, words):
     (shop / "gaps.csv").write_text(SHOP.replace(",9,", ",,"))
-    choice = ["--feature", "price", "--ranker", "regression"]
+    choice = ["--feature", "price", "--ranker", "RidgeRanker"]
     done = shell(words[0], "gaps.csv", *NAMED, *choice, *words[1:], code=3)
     assert "gaps.csv: RidgeRanker needs every value, and item 3 has no value for price (6 " in (
         done.stderr
@@ -204,7 +204,7 @@ def test_gaps_in_the_validation_data_keep_auto_from_what_cannot_take_them(shell,
 
 def test_a_model_that_needs_every_value_names_the_missing_one(shell, shop):
     (shop / "gaps.csv").write_text(SHOP.replace(",9,", ",,"))
-    shell("train", "shop.csv", *NAMED, "--feature", "price", "--ranker", "regression")
+    shell("train", "shop.csv", *NAMED, "--feature", "price", "--ranker", "RidgeRanker")
     done = shell("predict", "model.rw", "gaps.csv", *NAMED, code=3)
     assert "item 3 has no value for price" in done.stderr
 

@@ -193,7 +193,7 @@ def taken_for_granted(folder: Path) -> dict[str, object]:
     ]
     for run in runs:
         rw.write_run(run, folder / f"{run.name}.run")
-    rw.write_qrels(engines.qrels, folder / "judged.qrels")
+    rw.data.write_qrels(engines.qrels, folder / "judged.qrels")
     names = {"X": data.X, "y": data.y, "qid": data.qid, "frame": data.X, "new_runs": runs}
     model = rw.RidgeRanker().fit(data.X, data.y, qid=data.qid)
     other = rw.evaluate(data.X[:, 0], data.y, data.qid, ["NDCG@10", "AP", "P(rel=2)@5"])

@@ -243,15 +243,19 @@ def test_info_and_check_read_the_store_of_the_service(shell: Shell, store: Path)
     assert dwell is not None
     assert set(dwell[~np.isnan(dwell)]) == {12.5}
     assert "--clicks" in shell("train", str(store), code=3).stderr
-    for read in (rw.read_log, rw.data.read_log_features):
-        with pytest.raises(rw.DataError, match=r"Read it with service\.read_impression"):
+    from rankwright.data.io.logs.features import read_log_features
+
+    for read in (rw.read_log, read_log_features):
+        with pytest.raises(rw.DataError, match=r"Read it with service\."):
             read(store)
 
 
 def test_train_and_compare_take_features_from_the_store(
     shell: Shell, store: Path, folder: Path
 ) -> None:
-    shown = rw.service.read_impression_features(store)
+    from rankwright.service.learning.labels import read_impression_features
+
+    shown = read_impression_features(store)
     table = rw.read_items(folder / "features.csv", graded=False)
     known = {(str(q), d): x for q, d, x in zip(table.qid, table.docid, table.X, strict=True)}  # type: ignore[arg-type]
     for q, d, x in zip(shown.qid, shown.docid, shown.X, strict=True):  # type: ignore[arg-type]

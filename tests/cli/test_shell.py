@@ -112,7 +112,7 @@ def test_data_come_and_go_by_pipes(shell, files):
 
 def test_train_reads_a_pipe(process, files):
     text = (files / "train.txt").read_bytes()
-    process("train", "-", "--ranker", "regression", "-o", "m.rw", stdin=text)
+    process("train", "-", "--ranker", "RidgeRanker", "-o", "m.rw", stdin=text)
     assert json.loads(process("info", "m.rw", "--json").stdout)["n_features"] == 4
 
 
@@ -147,7 +147,7 @@ def test_a_closed_stream_is_no_reason_for_a_traceback(files, closed, words, code
 
 
 def test_remarks_do_not_go_where_results_go_when_their_stream_is_closed(files, tmp_path):
-    words = f"train {files / 'train.txt'} --ranker regression --json -o m.rw"
+    words = f"train {files / 'train.txt'} --ranker RidgeRanker --json -o m.rw"
     command = f'"{sys.executable}" -m rankwright {words} 2>&-'
     done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, check=True)
     assert json.loads(done.stdout)["ranker"] == "RidgeRanker"
@@ -187,10 +187,10 @@ main()
         (
             "train",
             "rankwright.selection.auto.fit_ranker",
-            ["$F/train.txt", "--ranker", "regression", "-o", "out.rw"],
+            ["$F/train.txt", "--ranker", "RidgeRanker", "-o", "out.rw"],
         ),
         ("train", "rankwright.selection.base.read_items", ["$F/train.txt", "-o", "out.rw"]),
-        ("train", "rankwright.save", ["$F/train.txt", "--ranker", "regression", "-o", "out.rw"]),
+        ("train", "rankwright.save", ["$F/train.txt", "--ranker", "RidgeRanker", "-o", "out.rw"]),
         ("predict", "rankwright.read_items", ["$F/model.rw", "$F/test.txt", "-o", "out.txt"]),
         ("compare", "rankwright.compare", ["$F/model.rw", "$F/test.txt", "-o", "out.txt"]),
         ("convert", "rankwright.data.io.conversion.write_items", ["$F/test.txt", "out.csv"]),

@@ -52,7 +52,7 @@ def test_train_stops_early_when_asked_to_and_says_so(shell, tmp_path, words):
 
 def test_train_from_a_table_finds_its_columns_by_name(shell, tmp_path):
     shell("convert", "$F/train.txt", "train.csv")
-    shell("train", "train.csv", "--ranker", "regression", "-o", "m.rw")
+    shell("train", "train.csv", "--ranker", "RidgeRanker", "-o", "m.rw")
     lines = (tmp_path / "train.csv").read_text().splitlines()
     swapped = [",".join(reversed(line.split(","))) for line in lines]
     (tmp_path / "swapped.csv").write_text("\n".join(swapped) + "\n")
@@ -99,7 +99,7 @@ def test_rank_as_json_holds_every_item_once(shell, files):
 def test_evaluate_a_run_follows_trec_eval(shell, files):
     words = ["evaluate", "$F/engine-0.run", "$F/qrels.txt", "-m", "AP,NDCG@5", "--json"]
     found = json.loads(shell(*words).stdout)["measures"]
-    beside = rw.align(rw.read_run(files / "engine-0.run"), rw.read_qrels(files / "qrels.txt"))
+    beside = rw.data.align(rw.read_run(files / "engine-0.run"), rw.read_qrels(files / "qrels.txt"))
     expected = rw.evaluate(
         beside.scores, beside.y, beside.qid, ["AP", "NDCG@5"], like="trec_eval", docid=beside.docid
     )
@@ -143,18 +143,18 @@ def test_compare_runs_and_writes_a_page(shell, tmp_path):
 
 def test_tune_searches_a_grid_on_folds_of_queries(shell):
     done = shell(
-        "tune", "$F/train.txt", "--ranker", "regression", "--grid", "alpha=0.1,1000",
+        "tune", "$F/train.txt", "--ranker", "RidgeRanker", "--grid", "alpha=0.1,1000",
         "--folds", "3", "-o", "t.rw", "--json",
     )  # fmt: skip
     found = json.loads(done.stdout)
     assert found["best"]["params"]["alpha"] in (0.1, 1000)
     assert len(found["trials"]) == 2
     assert "6 of 6" in done.stderr
-    assert "regression" in shell("info", "t.rw").stdout.lower()
+    assert "ridge" in shell("info", "t.rw").stdout.lower()
 
 
 def test_tune_draws_at_random_or_asks_optuna(shell):
-    words = ["tune", "$F/train.txt", "--ranker", "regression", "--folds", "2", "--json"]
+    words = ["tune", "$F/train.txt", "--ranker", "RidgeRanker", "--folds", "2", "--json"]
     for search, trials in (("random", 4), ("optuna", 3)):
         given = ["--search", search, "--trials", str(trials), "--grid", "alpha=0.01..100"]
         tried = json.loads(shell(*words, *given).stdout)["trials"]

@@ -9,7 +9,7 @@ import rankwright as rw
 from rankwright.data.io.items import detect_kind
 
 
-def statuses(findings: rw.Findings) -> dict[str, str]:
+def statuses(findings: rw.data.Findings) -> dict[str, str]:
     return {finding.rule: finding.status for finding in findings}
 
 

@@ -16,7 +16,7 @@ from rankwright.cli.app import main
 def folder(judged, tmp_path):
     for i, rows in enumerate(np.array_split(np.arange(600), 3)):
         items = judged.take(rows)
-        rw.write_items(items, tmp_path / f"part-{i}.csv")
+        rw.data.write_items(items, tmp_path / f"part-{i}.csv")
     return tmp_path
 
 

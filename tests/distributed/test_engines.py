@@ -12,6 +12,7 @@ import rankwright as rw
 from rankwright.distributed.base import tree_reduce
 from rankwright.distributed.engines import DaskEngine, LocalEngine, open_engine
 from rankwright.exceptions import ClusterError, ParameterError
+from rankwright.runtime import current_engine
 
 
 def power(value: float, exponent: int) -> float:
@@ -50,14 +51,14 @@ def test_a_sum_of_floats_does_not_depend_on_the_blocks(engine, blocks):
 
 
 def test_the_engine_is_the_one_of_the_block():
-    assert rw.current_engine() is None
+    assert current_engine() is None
     with rw.engine("local:2") as outer:
-        assert rw.current_engine() is outer
+        assert current_engine() is outer
         with rw.engine("local:3") as inner:
-            assert rw.current_engine() is inner
+            assert current_engine() is inner
             assert inner.threads == 3
-        assert rw.current_engine() is outer
-    assert rw.current_engine() is None
+        assert current_engine() is outer
+    assert current_engine() is None
 
 
 def test_the_dashboard_link_is_printed_once(client, capsys):

@@ -9,27 +9,13 @@ from typing import Any
 import numpy as np
 
 from rankwright.persist.scorer import SavedScorer
-from rankwright.scoring import (
-    Additive,
-    Affine,
-    Deviations,
-    FilledAverage,
-    Kernel,
-    KernelExpansion,
-    Linear,
-    Mapped,
-    Monomials,
-    Network,
-    Ordinal,
-    Polynomial,
-    Prototypes,
-    QueryScale,
-    Slopes,
-    Sum,
-    Trees,
-    Votes,
-)
-from rankwright.scoring.network import n_weights
+from rankwright.scoring.kernel import Kernel, KernelExpansion
+from rankwright.scoring.linear import Additive, Deviations, FilledAverage, Linear, Slopes
+from rankwright.scoring.network import Network, n_weights
+from rankwright.scoring.ordinal import Ordinal, Prototypes, Votes
+from rankwright.scoring.sums import Sum
+from rankwright.scoring.transforms import Affine, Mapped, Monomials, Polynomial, QueryScale
+from rankwright.scoring.trees import Trees
 
 Random = np.random.Generator
 # Thresholds where engines differ: zero, around one, halfway between float32 numbers, large, small.

@@ -23,7 +23,7 @@ def test_runs_of_trec_2003_have_their_published_average_precision(
     real_data("trec-robust03")
     track = rw.load_dataset("trec-robust03")
     for name, published in PUBLISHED.items():
-        aligned = rw.align(track.runs[name].in_single_precision(), track.qrels)
+        aligned = rw.data.align(track.runs[name].in_single_precision(), track.qrels)
         scores = rw.evaluate(
             aligned.scores,
             aligned.y,

@@ -14,7 +14,7 @@ from rankwright.exceptions import DataError, DegenerateDataWarning, ModelFileErr
 
 
 def _ap(run: rw.Run, qrels: rw.Qrels) -> float:
-    aligned = rw.align(run, qrels)
+    aligned = rw.data.align(run, qrels)
     return rw.evaluate(aligned.scores, aligned.y, aligned.qid, "AP")["AP"]
 
 
@@ -42,7 +42,7 @@ def test_it_beats_the_best_engine_and_rules_that_believe_all_engines_alike(fusio
 
 
 def test_its_features_are_those_of_items_from_runs(fusion, seen) -> None:
-    items = rw.items_from_runs(seen.runs, seen.qrels)
+    items = rw.data.items_from_runs(seen.runs, seen.qrels)
     plain = rw.RankBoost(default=0, cumulative=True, criterion="z")
     plain.fit(items.X, items.y, qid=items.qid)
     assert fusion.ranker_.alpha_.tolist() == pytest.approx(plain.alpha_.tolist())

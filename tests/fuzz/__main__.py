@@ -31,6 +31,7 @@ from unittest.mock import patch
 import numpy as np
 
 import rankwright as rw
+from rankwright.data.io.logs.features import read_log_features
 from rankwright.exceptions import ModelFileError, RankwrightError
 
 HERE = Path(__file__).parent
@@ -66,11 +67,11 @@ SEEDS: dict[str, tuple[Callable[[Path], Any], bytes]] = {
         b'{"kind":"feedback","event":1,"clicks":["b"]}\n',
     ),
     "features.jsonl": (
-        rw.data.read_log_features,
+        read_log_features,
         b'{"query":1,"item":2,"clicks":0,"x":1.5}\n{"query":1,"item":3,"clicks":1,"x":2}\n',
     ),
     "pairs.csv": (rw.data.read_preferences, b"winner,loser,weight\nb,a,2\nb,c,1\n"),
-    "cfquery": (rw.read_judges, b"QN 00001\nQU Is CF\nNR 00002\nRD 139 1222  151 0001\n"),
+    "cfquery": (rw.data.read_judges, b"QN 00001\nQU Is CF\nNR 00002\nRD 139 1222  151 0001\n"),
 }
 
 

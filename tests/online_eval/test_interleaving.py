@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankwright.exceptions import DataError, ParameterError
-from rankwright.online_eval import Interleaved, credit, interleave, stable_seed
-from rankwright.online_eval.interleaving import METHODS
+from rankwright.online_eval import credit, interleave, stable_seed
+from rankwright.online_eval.interleaving import METHODS, Interleaved
 
 A, B, C = list("abcdef"), list("bdface"), list("fbxyac")
 two_lists = st.lists(

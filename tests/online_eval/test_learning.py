@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import rankwright as rw
+from rankwright.cli.systems import compare_models_on_log
 from rankwright.data import ClickSimulator, Items, make_queries
 from rankwright.exceptions import DataError, DegenerateDataWarning, FeedbackError, ParameterError
 from rankwright.online_eval import learn_from_log
@@ -62,7 +63,7 @@ def test_models_are_compared_on_a_log_whose_items_keep_their_positions(
     models = {"old": rw.RidgeRanker().fit(items.X, items.X[:, 0], qid=items.qid)}
     models["new"] = rw.RidgeRanker().fit(items.X, items.y, qid=items.qid)
     with pytest.warns(DegenerateDataWarning, match="has the same position"):
-        found = rw.persist.compare_models_on_log(models, log, lambda model: items)
+        found = compare_models_on_log(models, log, lambda model: items)
     assert found.better() == "new"
 
 

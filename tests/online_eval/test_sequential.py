@@ -11,13 +11,13 @@ from scipy import stats
 from rankwright.exceptions import DataError, ParameterError
 from rankwright.online_eval import (
     InterleavingTest,
-    PairResult,
     always_valid_interval,
     always_valid_p,
     mean_sequence,
     sessions_needed,
     sign_test,
 )
+from rankwright.online_eval.sequential import PairResult
 
 
 def test_the_mixture_ratio_has_mean_one_when_both_are_equal() -> None:

@@ -37,8 +37,8 @@ MORE = [
     make_pipeline(MinMaxScaler(clip=True), rw.RidgeRanker(alpha=0.1)),
     make_pipeline(MaxAbsScaler(), "passthrough", rw.RidgeRanker()),
     make_pipeline(rw.QueryNormalizer(), rw.RidgeRanker()),
-    make_pipeline(rw.PolynomialMap(), rw.RidgeRanker(alpha=0.1)),
-    make_pipeline(rw.VSIMFeature(), rw.RankBoost(n_estimators=5)),
+    make_pipeline(rw.rankers.PolynomialMap(), rw.RidgeRanker(alpha=0.1)),
+    make_pipeline(rw.rankers.VSIMFeature(), rw.RankBoost(n_estimators=5)),
 ]
 
 

@@ -38,7 +38,7 @@ def test_containers_refuse_it() -> None:
             lambda X: rw.Attributes(np.arange(n), X),
             lambda X: rw.Interactions.from_csr(X),
             lambda X: list(progressive(rw.PRank(), X, np.arange(n))),
-            lambda X: rw.PolynomialMap().fit(X),
+            lambda X: rw.rankers.PolynomialMap().fit(X),
             lambda X: rw.RankPipeline([("scale", MaxAbsScaler()), ("rank", rw.PRank())]).fit(X, y),
         ):
             with pytest.raises(DataError):

@@ -244,7 +244,7 @@ def test_onnx_is_read_in_its_own_precision(folder: Path, rows: Any, tmp_path: Pa
 def test_a_foreign_model_stands_in_the_same_table(
     folder: Path, rows: Any, grades: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from rankwright.persist import EvaluationData, load_system
+    from rankwright.cli.systems import EvaluationData, load_system
 
     data = tmp_path / "test.txt"
     rw.write_letor(rw.Items(np.nan_to_num(rows), grades, qid=QID), data)

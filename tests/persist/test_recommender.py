@@ -24,7 +24,7 @@ MODELS = [
     rw.Recommender(ranker=rw.VSIM(), n_reference=20, random_state=3),
     rw.Recommender(ranker=rw.KNN(n_neighbors=3), n_reference=20, reference="dense"),
     rw.Recommender(ranker=rw.RidgeRanker(alpha=1.0), n_reference=9, reference="similar"),
-    rw.Recommender(ranker=make_pipeline(rw.VSIMFeature(), rw.RankBoost(n_estimators=5))),
+    rw.Recommender(ranker=make_pipeline(rw.rankers.VSIMFeature(), rw.RankBoost(n_estimators=5))),
 ]
 
 

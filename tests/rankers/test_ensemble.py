@@ -51,8 +51,8 @@ MEMBERS = {
     "kernels": [rw.MPRank(kernel="rbf"), scaled(rw.MPRank(kernel="rbf")), rw.KeepRank()],
     "clipped": [scaled(rw.RankSVM(), MinMaxScaler(clip=True)), scaled(trees(), MaxAbsScaler())],
     "graded": [rw.VotedPRank(), rw.MulticlassPerceptron(), rw.LargeMarginOrdinal()],
-    "mapped": [piped(rw.PolynomialMap(), rw.RankSVM()), rw.BayesianPRank(degree=2)],
-    "features": [piped(rw.VSIMFeature(), trees()), rw.VSIM(), rw.KNN(n_neighbors=2)],
+    "mapped": [piped(rw.rankers.PolynomialMap(), rw.RankSVM()), rw.BayesianPRank(degree=2)],
+    "features": [piped(rw.rankers.VSIMFeature(), trees()), rw.VSIM(), rw.KNN(n_neighbors=2)],
     "nested": [rw.RankEnsemble([trees(), rw.RankSVM()]), scaled(rw.RankEnsemble([rw.RankSVM()]))],
 }
 

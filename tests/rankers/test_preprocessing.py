@@ -59,7 +59,7 @@ def test_queries_reach_it_inside_a_pipeline_and_a_search() -> None:
     with config_context(enable_metadata_routing=True):
         pipeline = make_pipeline(rw.QueryNormalizer(), rw.RidgeRanker())
         folds = GroupKFold(3).set_split_request(groups="qid")
-        grid = {"querynormalizer__method": ["minmax", "standard"], "regression__alpha": [0.0, 1.0]}
+        grid = {"querynormalizer__method": ["minmax", "standard"], "ridgeranker__alpha": [0.0, 1.0]}
         search = GridSearchCV(pipeline, grid, cv=folds, error_score="raise")
         search.fit(problem.X, problem.y, qid=problem.qid)
         found = search.best_estimator_.decision_function(problem.X, qid=problem.qid)
@@ -81,14 +81,14 @@ def test_query_normalizer_keeps_the_contract_of_a_transformer(
     check(estimator)
 
 
-@parametrize_with_checks([rw.PolynomialMap()])
+@parametrize_with_checks([rw.rankers.PolynomialMap()])
 def test_polynomial_map_keeps_the_contract_of_a_transformer(estimator: Any, check: Any) -> None:
     check(estimator)
 
 
 def test_before_prank_it_is_the_kernel_and_it_can_be_saved(tmp_path: Path) -> None:
     sample = make_ordinal(400, random_state=0)
-    pipeline = make_pipeline(rw.PolynomialMap(degree=2), rw.PRank()).fit(sample.X, sample.y)
+    pipeline = make_pipeline(rw.rankers.PolynomialMap(degree=2), rw.PRank()).fit(sample.X, sample.y)
     kernel = rw.KernelPRank(kernel="poly", degree=2, gamma=1.0).fit(sample.X, sample.y)
     wanted = kernel.predict(sample.X)
     np.testing.assert_array_equal(pipeline.predict(sample.X), wanted)

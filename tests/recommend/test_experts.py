@@ -10,13 +10,13 @@ import pytest
 import rankwright as rw
 from rankwright.recommend.events import (
     EASE,
-    Histories,
     ImplicitALS,
     ItemContent,
     ItemCosine,
     NextItems,
     Popularity,
 )
+from rankwright.recommend.events.histories import Histories
 from rankwright.recommend.events.least_squares import common_users
 from rankwright.recommend.events.weights import learned_by_ranksvm
 

@@ -22,7 +22,7 @@ RANKERS = [
     rw.KNN(n_neighbors=5),
     rw.RidgeRanker(alpha=1.0),
     rw.MPRank(),
-    make_pipeline(rw.VSIMFeature(), rw.RankBoost(n_estimators=20, cumulative=True)),
+    make_pipeline(rw.rankers.VSIMFeature(), rw.RankBoost(n_estimators=20, cumulative=True)),
 ]
 
 

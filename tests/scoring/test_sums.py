@@ -10,20 +10,13 @@ from scipy import sparse
 
 from exports import random_models
 from rankwright.exceptions import DataError
-from rankwright.scoring import (
-    Additive,
-    Affine,
-    KernelExpansion,
-    Linear,
-    Mapped,
-    Network,
-    Ordinal,
-    Slopes,
-    Sum,
-    Trees,
-)
-from rankwright.scoring.kernel import Kernel
-from rankwright.scoring.network import n_weights
+from rankwright.scoring.kernel import Kernel, KernelExpansion
+from rankwright.scoring.linear import Additive, Linear, Slopes
+from rankwright.scoring.network import Network, n_weights
+from rankwright.scoring.ordinal import Ordinal
+from rankwright.scoring.sums import Sum
+from rankwright.scoring.transforms import Affine, Mapped
+from rankwright.scoring.trees import Trees
 
 N = 3  # features
 

@@ -9,10 +9,11 @@ import pytest
 import rankwright as rw
 from rankwright.cli.app import app, main
 from rankwright.exceptions import ParameterError, RankwrightWarning
-from rankwright.service import LogReader, create_app
+from rankwright.service import create_app
 from rankwright.service.demo import demo_settings
 from rankwright.service.learning.labels import items_from_log
 from rankwright.service.log.entries import Judgment, encode
+from rankwright.service.log.reader import LogReader
 
 
 @pytest.fixture(scope="module")

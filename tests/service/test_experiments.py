@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from rankwright.online_eval import Interleaved, credit
+from rankwright.online_eval.interleaving import Interleaved, credit
 from rankwright.persist.scorer import SavedScorer
 from rankwright.scoring.linear import Linear
 from rankwright.service.models import served_scorer

@@ -337,11 +337,15 @@ def split(words: Iterable[str]) -> list[str]:
 def read_log_features(log: str, features: str | None, table: TableOptions, **more: Any) -> rw.Items:
     """The features of the items of a log, from a file of their own or from its other columns."""
     if features is None:
-        return rw.service.read_impression_features(log)
+        from rankwright.service.learning.labels import read_impression_features
+
+        return read_impression_features(log)
     return table.read(features, graded=False, **more)
 
 
 def note_about(items: rw.Items, path: str, y: str | None = None) -> None:
     """Print what a user should know about items before they are used."""
-    for text in rw.data.reading_notes(items, y):
+    from rankwright.data.validation import reading_notes
+
+    for text in reading_notes(items, y):
         note(f"{path}: {spelled(text)}")

@@ -74,11 +74,13 @@ def info(
         value = rw.model_digest(file)
         sh.answer(json, value, {"file": file, "digest": value})
         return
+    from rankwright.cli.systems import describe_file
+
     ratings = reading.parameters()
     kind = "ratings" if ratings else table.kind(file)
     log = rw.service.read_log(file) if kind == "store" else None
     how: dict[str, Any] = {"ratings": ratings, "log": log, **table.parameters(file)}
-    about = rw.persist.describe_file(file, kind, **how)
+    about = describe_file(file, kind, **how)
     sh.answer(json, about, about)
 
 
@@ -106,6 +108,8 @@ def convert(
         target: The new file; its extension gives the format (.txt: LETOR or TREC). - is stdout.
         write_as: The format, if the extension does not give it.
     """
+    from rankwright.data.io.conversion import convert as convert_file
+
     sh.check_targets(source, table.group, TARGET=target)
     if target is None and write_as is None:
         raise ParameterError("-: standard output has no extension. Give --write-as.")
@@ -115,7 +119,7 @@ def convert(
     options["read_as"] = options.pop("format")
     with tempfile.TemporaryDirectory() as folder:
         path = target or os.path.join(folder, "copy")
-        kind, n_rows = rw.data.convert(source, path, write_as=write_as, **options)
+        kind, n_rows = convert_file(source, path, write_as=write_as, **options)
         if target is None:
             with open(path, encoding="utf-8", newline="") as file:
                 sh.write_result(file)

@@ -132,6 +132,7 @@ def evaluate(
         per_query: Also print a line for each query.
         fail_under: Exit with 1 if a mean is worse: 0.4 (the first measure) or NDCG@10=0.4.
     """
+    from rankwright.cli.systems import load_system
     from rankwright.metrics.measure import parse_limit, parse_measures
 
     chosen = parse_measures(measures)
@@ -142,7 +143,7 @@ def evaluate(
         with rw.engine(cluster):
             scores = rw.evaluate_files(model, data, chosen, like=like, **files)
     else:
-        loaded = rw.persist.load_system(system)
+        loaded = load_system(system)
         judged = _open_judged(data, table, loaded)
         scores = judged.evaluate(loaded, chosen, like=like, name=system)
     about = {"system": system, "data": data, **scores.describe(per_query=per_query)}
@@ -175,11 +176,11 @@ class LogOptions:
 
     def compare(self, models: dict[str, str], table: sh.TableOptions) -> Any:
         """Estimates of the reward of each model, and of their differences."""
-        path, scorers = (
-            self.log or "",
-            {name: rw.load_scorer(file) for name, file in models.items()},
-        )
-        return rw.persist.compare_models_on_log(
+        from rankwright.cli.systems import compare_models_on_log
+
+        path = self.log or ""
+        scorers = {name: rw.load_scorer(file) for name, file in models.items()}
+        return compare_models_on_log(
             scorers,
             rw.service.read_log(path),
             lambda model: sh.read_log_features(path, self.features, table, like=model),
@@ -220,7 +221,7 @@ def compare(
         test: The paired test over queries, with Holm's correction.
         alpha: Mark differences with a p-value up to this.
     """
-    from rankwright.persist.systems import name_systems
+    from rankwright.cli.systems import load_system, name_systems
 
     sources = (*files, on_log.log, on_log.features, reading.group)
     sh.check_targets(*sources, output=output, report=report)
@@ -232,7 +233,7 @@ def compare(
     if len(files) < 2:
         raise ParameterError("compare: give one or more systems, and the data last.")
     called = name_systems(files[:-1], sh.split(names))
-    systems = {name: rw.persist.load_system(path) for name, path in called.items()}
+    systems = {name: load_system(path) for name, path in called.items()}
     judged = _open_judged(files[-1], reading, next(iter(systems.values())))
     options: dict[str, Any] = {"test": test, "alpha": alpha, "baseline": baseline}
     options |= {"like": like, "called": called}
@@ -240,14 +241,16 @@ def compare(
     form = getattr(comparison.table(intervals=intervals), f"to_{table}")
     sh.write_result([(comparison.to_json() if json else form()) + "\n"], output)
     if report is not None:
-        about: dict[str, Any] = {"judged": judged, "systems": systems, "files": files}
+        about: dict[str, Any] = {"systems": judged.scored_items(systems), "files": files}
         about |= {"settings": {"command": sh.command()}}
         rw.report.write_comparison(comparison, scores, report, **about)
         sh.note(f"report: {report}")
 
 
 def _open_judged(data: str, table: sh.TableOptions, first: Any) -> Any:
-    judged = rw.persist.EvaluationData(data, **table.parameters(data))
+    from rankwright.cli.systems import EvaluationData
+
+    judged = EvaluationData(data, **table.parameters(data))
     if judged.qrels is None:
         sh.note_about(judged.items(first), data)
     return judged
@@ -293,8 +296,10 @@ def export(
         constant: Elasticsearch, OpenSearch: added to all scores so that none is negative.
         dialect: SQL: the database.
     """
+    from rankwright.exports.writer import usual_extension
+
     stem = os.path.splitext(os.path.basename(model))[0]
-    path = output or f"{stem}.{rw.exports.usual_extension(to)}"
+    path = output or f"{stem}.{usual_extension(to)}"
     certificate_path = f"{os.path.splitext(path)[0]}.certificate.json"
     sh.check_targets(model, check, table.group, output=path, certificate=certificate_path)
     fitted = rw.load(model)

@@ -9,7 +9,6 @@ from typing import Annotated, Literal
 
 from cyclopts import Group, Parameter, validators
 
-import rankwright as rw
 from rankwright.cli import _shell as sh
 from rankwright.exceptions import ParameterError
 
@@ -179,6 +178,8 @@ def compile(
         family: Only one of boosting, online, gradient, ..., recommend, readers; may be repeated.
         processes: The number of processes that compile; by default one for each core.
     """
-    seconds = rw.compile_kernels(family or None, n_processes=processes, note=sh.note)
+    from rankwright.compilation import compile_kernels
+
+    seconds = compile_kernels(family or None, n_processes=processes, note=sh.note)
     text = f"{len(seconds)} families compiled: {sum(seconds.values()):.0f} s of CPU"
     sh.answer(json, text, {name: round(value, 1) for name, value in seconds.items()})

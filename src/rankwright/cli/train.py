@@ -298,9 +298,12 @@ def _read_items(
     data: str, valid: str | None, table: sh.TableOptions, ranker: Any, is_log: bool = False
 ) -> tuple[rw.Items, rw.Items | None]:
     """Training and validation items; those that the ranker cannot learn from are refused."""
+    from rankwright.selection.base import read_training
+    from rankwright.service.learning.labels import read_graded
+
     with sh.working(f"reading {data}"):
-        source = rw.service.read_graded(data) if is_log else data
-        items, other = rw.selection.read_training(source, valid, ranker, **table.parameters(data))
+        source = read_graded(data) if is_log else data
+        items, other = read_training(source, valid, ranker, **table.parameters(data))
     sh.note_content(data, items)
     sh.note_about(items, data, table.y)
     return items, other

@@ -9,7 +9,6 @@ from .datasets.synthetic import make_engines as make_engines
 from .datasets.synthetic import make_ordinal as make_ordinal
 from .datasets.synthetic import make_queries as make_queries
 from .datasets.synthetic import make_ratings as make_ratings
-from .io.conversion import convert as convert
 from .io.conversion import write_items as write_items
 from .io.interactions import read_attributes as read_attributes
 from .io.interactions import read_feedback as read_feedback
@@ -17,10 +16,7 @@ from .io.interactions import read_interactions as read_interactions
 from .io.items import read_items as read_items
 from .io.letor.reader import read_letor as read_letor
 from .io.letor.writer import write_letor as write_letor
-from .io.logs.features import read_log_features as read_log_features
-from .io.logs.impressions import log_from_events as log_from_events
 from .io.logs.impressions import read_log as read_log
-from .io.logs.preferences import Preferences as Preferences
 from .io.logs.preferences import read_preferences as read_preferences
 from .io.ratings import read_ratings as read_ratings
 from .io.tables import items_from_frame as items_from_frame
@@ -33,7 +29,6 @@ from .io.trec import write_qrels as write_qrels
 from .io.trec import write_run as write_run
 from .items import Items as Items
 from .queries import Queries as Queries
-from .queries import Split as Split
 from .queries import fold_queries as fold_queries
 from .queries import leave_out as leave_out
 from .queries import split_queries as split_queries
@@ -44,8 +39,4 @@ from .runs import Run as Run
 from .runs import align as align
 from .runs import items_from_runs as items_from_runs
 from .validation import Findings as Findings
-from .validation import describe as describe
-from .validation import reading_notes as reading_notes
 from .validation import validate as validate
-from .validation_rules import Finding as Finding
-from .vocabulary import Vocabulary as Vocabulary

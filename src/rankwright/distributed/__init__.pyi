@@ -1,10 +1,5 @@
-from .base import Engine as Engine
-from .base import ShardedValues as ShardedValues
 from .engines import DaskEngine as DaskEngine
-from .engines import LocalEngine as LocalEngine
 from .engines import engine as engine
 from .files import evaluate_files as evaluate_files
 from .files import fit_files as fit_files
 from .files import score_files as score_files
-from .shards import Shard as Shard
-from .shards import ShardedRows as ShardedRows

@@ -19,7 +19,7 @@ from rankwright.distributed.shards import Shard, ShardedRows
 from rankwright.exceptions import ParameterError
 from rankwright.rankers.gradient.newton import RowLosses, RowPoint, Scores, Terms, diagonal, solve
 from rankwright.rankers.gradient.pair_sums import PairSums, pair_sums
-from rankwright.rankers.gradient.regression import LeastSquares
+from rankwright.rankers.gradient.ridge import LeastSquares
 from rankwright.rankers.magnitude.mprank import LARGEST_SCATTER
 from rankwright.rankers.magnitude.sample import Sample, Scatter
 

@@ -1,4 +1,3 @@
 from .certificate import Certificate as Certificate
 from .writer import export as export
 from .writer import support as support
-from .writer import usual_extension as usual_extension

@@ -1,7 +1,6 @@
 from .comparison import Comparison as Comparison
 from .comparison import compare as compare
 from .evaluation import evaluate as evaluate
-from .formulas import running_rank_loss as running_rank_loss
 from .measure import AP as AP
 from .measure import AUC as AUC
 from .measure import ERR as ERR
@@ -31,5 +30,4 @@ from .measure import Rprec as Rprec
 from .measure import Spearman as Spearman
 from .measure import Top as Top
 from .measure import bpref as bpref
-from .pairwise import pairwise_accuracy as pairwise_accuracy
 from .scores import Scores as Scores

@@ -3,8 +3,3 @@ from .models import load as load
 from .models import model_digest as model_digest
 from .models import save as save
 from .scorer import load_scorer as load_scorer
-from .systems import EvaluationData as EvaluationData
-from .systems import compare_models_on_log as compare_models_on_log
-from .systems import describe_file as describe_file
-from .systems import evaluate_system as evaluate_system
-from .systems import load_system as load_system

@@ -9,7 +9,7 @@ from .ensemble import RankEnsemble as RankEnsemble
 from .gradient.ranknet import RankNet as RankNet
 from .gradient.ranksvm import LargeMarginOrdinal as LargeMarginOrdinal
 from .gradient.ranksvm import RankSVM as RankSVM
-from .gradient.regression import RidgeRanker as RidgeRanker
+from .gradient.ridge import RidgeRanker as RidgeRanker
 from .keeprank.keeprank import KeepRank as KeepRank
 from .keeprank.online import OnlineKeepRank as OnlineKeepRank
 from .magnitude.base import cut_at_gap as cut_at_gap

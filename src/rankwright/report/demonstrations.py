@@ -16,8 +16,8 @@ from rankwright.data.datasets.synthetic import (
     make_ratings,
 )
 from rankwright.data.queries import split_queries, split_within_users
+from rankwright.data.runs import align
 from rankwright.metrics.comparison import Comparison
-from rankwright.persist.systems import evaluate_system
 from rankwright.report import sections
 from rankwright.report.page import Page, Section, environment, write_page
 from rankwright.selection.progressive_validation import progressive
@@ -56,7 +56,7 @@ def ordinal_stream(seed: int) -> Part:
         "multiclass perceptron": rw.MulticlassPerceptron(),
     }
     train, test = make_ordinal(5000, random_state=seed), make_ordinal(1000, random_state=seed + 1)
-    features = rw.PolynomialMap(degree=2).fit(train.X)
+    features = rw.rankers.PolynomialMap(degree=2).fit(train.X)
     X, X_test = features.transform(train.X), features.transform(test.X)
     curves = {}
     for name in ("PRank", "OAP-BPM", "BayesianPRank"):
@@ -128,7 +128,10 @@ def metasearch(seed: int) -> Part:
         "CombMNZ": rw.fuse(new.runs, "mnz"),
         "learned by RankBoost": rw.LearnedFusion().fit(old.runs, old.qrels).fuse(new.runs),
     }
-    judged = {name: evaluate_system(run, new.qrels) for name, run in runs.items()}
+    judged = {
+        name: rw.evaluate(**align(run, new.qrels)._asdict(), like="trec_eval")
+        for name, run in runs.items()
+    }
     comparison = rw.compare(judged)
     shown = [sections.comparison_section(comparison), sections.win_loss_section(judged, comparison)]
     title = "Five engines fused, 60 new queries (trec_eval's conventions)"

@@ -13,10 +13,8 @@ from numpy.typing import ArrayLike
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.items import Items
 from rankwright.data.queries import Queries
-from rankwright.data.runs import Run
 from rankwright.metrics.comparison import Comparison
 from rankwright.metrics.scores import Scores
-from rankwright.persist.systems import EvaluationData, score_items
 from rankwright.rankers.ensemble import RankEnsemble
 from rankwright.report import charts, plots
 from rankwright.report.page import (
@@ -238,7 +236,12 @@ def comparison_page(
     under "To reproduce this".
     """
     systems = {} if systems is None else systems
-    values = {name: score_items(system, items) for name, (system, items) in systems.items()}
+    values = {
+        name: system.decision_function(items.X, items.qid)
+        if hasattr(system, "decision_function")
+        else system
+        for name, (system, items) in systems.items()
+    }
     sections = _table_sections(comparison, scores)
     models = [name for name, (system, _) in systems.items() if hasattr(system, "predict")]
     for name in models[:MOST_MODELS]:
@@ -318,22 +321,16 @@ def write_comparison(
     scores: Mapping[str, Scores],
     path: str,
     *,
-    judged: EvaluationData,
-    systems: Mapping[str, Any],
+    systems: Mapping[str, tuple[Any, Items]] | None = None,
     files: Sequence[str],
     settings: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write the report page of a :meth:`rankwright.persist.EvaluationData.compare` result.
+    """Write the report page of a :func:`rankwright.compare` result.
 
-    ``systems`` are the same as there; ``files`` those whose checksums are printed, data last.
+    Parameters are those of :func:`comparison_page`; checksums of ``files``, data last, are printed.
     """
-    on_items = {
-        name: (system, judged.items(system))
-        for name, system in systems.items()
-        if judged.qrels is None and not isinstance(system, Run)
-    }
     about = {**(settings or {}), **fingerprints(files)}
-    page = comparison_page(comparison, scores, systems=on_items, data=files[-1], settings=about)
+    page = comparison_page(comparison, scores, systems=systems, data=files[-1], settings=about)
     write_page(page, path)
 
 

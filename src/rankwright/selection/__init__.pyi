@@ -1,16 +1,8 @@
 from .auto import AutoRanker as AutoRanker
-from .base import default_measure as default_measure
-from .base import read_training as read_training
 from .by_name import make_ranker as make_ranker
-from .candidates import CandidateResult as CandidateResult
-from .candidates import CandidateResults as CandidateResults
-from .importance import Dependence as Dependence
-from .importance import Importances as Importances
 from .importance import partial_dependence as partial_dependence
 from .importance import permutation_importance as permutation_importance
 from .progressive_validation import progressive as progressive
 from .search import RankSearchCV as RankSearchCV
-from .search import Trial as Trial
-from .search import Trials as Trials
 from .search import tune as tune
 from .space import Range as Range

@@ -19,7 +19,7 @@ from rankwright.rankers.boosting.weak_learners.estimators import TreeRanking
 from rankwright.rankers.early_stopping import EarlyStopping
 from rankwright.rankers.gradient.ranknet import RankNet
 from rankwright.rankers.gradient.ranksvm import RankSVM
-from rankwright.rankers.gradient.regression import RidgeRanker
+from rankwright.rankers.gradient.ridge import RidgeRanker
 from rankwright.rankers.keeprank.keeprank import KeepRank
 from rankwright.rankers.magnitude.mprank import MPRank
 from rankwright.rankers.magnitude.svrank import SVRank

@@ -1,10 +1,7 @@
 from .app import Settings as Settings
 from .app import create_app as create_app
-from .learning.labels import read_graded as read_graded
 from .learning.labels import read_impression_features as read_impression_features
 from .learning.labels import read_log as read_log
-from .log.reader import Entry as Entry
-from .log.reader import LogReader as LogReader
 from .log.reader import read_entries as read_entries
 from .log.store import Store as Store
 from .server import serve as serve

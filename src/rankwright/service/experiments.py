@@ -8,7 +8,8 @@ from typing import Any
 
 import msgspec
 
-from rankwright.online_eval import Interleaved, PairResult, credit, interleave, stable_seed
+from rankwright.online_eval.interleaving import Interleaved, credit, interleave, stable_seed
+from rankwright.online_eval.sequential import PairResult
 from rankwright.service.api.problems import Problem
 from rankwright.service.api.types import ExperimentInfo, ExperimentRequest, RankRequest
 from rankwright.service.log.entries import Event, Feedback

@@ -46,7 +46,7 @@ def test_items_come_back_as_they_were_written(tmp_path, ending):
     X = np.array([[0.1, 1 / 3], [2.0, -1e-300], [0.0, 5.0]])
     items = rw.Items(X, [2, 0, 1], qid=["a", "a", "b"], docid=["x", "y", "z"])
     path = tmp_path / f"items.{ending}"
-    rw.write_items(items, path)
+    rw.data.write_items(items, path)
     back = rw.read_items(path)
     assert back.X.tolist() == X.tolist()
     assert back.y.tolist() == [2, 0, 1]

@@ -110,7 +110,7 @@ def test_a_parquet_file_that_is_not_there_is_not_called_damaged(tmp_path: Path, 
 def test_what_is_wrong_in_a_parquet_file_names_the_file(tmp_path: Path) -> None:
     pytest.importorskip("pandas").DataFrame({"y": [1], "x": ["red"]}).to_parquet(tmp_path / "w.pq")
     with pytest.raises(DataError, match=r"w\.pq: x contains a value that is not a number"):
-        rw.read_table(tmp_path / "w.pq", y="y")
+        rw.data.read_table(tmp_path / "w.pq", y="y")
 
 
 def test_a_log_in_parquet_is_one_file(tmp_path: Path) -> None:

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rankwright.data import ImpressionLog, read_log, read_log_features
+from rankwright.data import ImpressionLog, read_log
 from rankwright.data.io.logs import impressions as logs
+from rankwright.data.io.logs.features import read_log_features
 from rankwright.exceptions import DataError, FileFormatError, ParameterError
 
 ROWS = [

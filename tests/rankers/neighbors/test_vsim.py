@@ -86,7 +86,7 @@ def test_a_csr_matrix_may_abstain_where_it_stores_nothing() -> None:
 def test_the_added_column_is_vsim_learned_without_the_row(over: str) -> None:
     X, y = ratings()
     options = {"feature_mean": np.full(12, 3.0), "feature_norm": np.full(12, 9.0)}
-    found = rw.VSIMFeature(over=over, **options).fit_transform(X, y)[:, -1]
+    found = rw.rankers.VSIMFeature(over=over, **options).fit_transform(X, y)[:, -1]
     for row in (0, 7, 29):
         rest = np.arange(30) != row
         model = rw.VSIM(over=over, **options).fit(X[rest], y[rest])
@@ -97,13 +97,13 @@ def test_the_added_column_is_vsim_learned_without_the_row(over: str) -> None:
 def test_the_added_column_of_new_rows_is_vsim() -> None:
     X, y = ratings()
     wanted = rw.VSIM(over="rated").fit(X, y)
-    found = rw.VSIMFeature().fit(X, y).transform(X)[:, -1]
+    found = rw.rankers.VSIMFeature().fit(X, y).transform(X)[:, -1]
     np.testing.assert_allclose(found, wanted.decision_function(X) - y.mean(), atol=1e-12)
 
 
 def test_a_pipeline_with_the_added_column_saves_and_loads(tmp_path) -> None:
     X, y = ratings()
-    model = make_pipeline(rw.VSIMFeature(), rw.RankBoost(n_estimators=10)).fit(X, y)
+    model = make_pipeline(rw.rankers.VSIMFeature(), rw.RankBoost(n_estimators=10)).fit(X, y)
     rw.save(model, tmp_path / "model.rw")
     loaded = rw.load(tmp_path / "model.rw")
     np.testing.assert_array_equal(loaded.decision_function(X), model.decision_function(X))

@@ -58,7 +58,7 @@ def test_columns_of_different_scales_are_warned_of() -> None:
             clone(ranker).fit(X, STREAM.y)
     with pytest.warns(StreamWarning, match="OnlineScaler"):
         rw.PRank().partial_fit(X, STREAM.y)
-    make_pipeline(rw.OnlineScaler(), rw.PRank()).fit(X, STREAM.y)
+    make_pipeline(rw.rankers.OnlineScaler(), rw.PRank()).fit(X, STREAM.y)
 
 
 def test_the_online_scaler_has_the_statistics_of_all_rows() -> None:
@@ -66,7 +66,7 @@ def test_the_online_scaler_has_the_statistics_of_all_rows() -> None:
     X = rng.normal(size=(300, 3)) * [1.0, 1e-3, 1e3] + [0.0, 5.0, 1e6]
     expected = StandardScaler().fit(X)
     for sizes in ([300], [1, 1, 98, 200], [150, 150]):
-        scaler = rw.OnlineScaler()
+        scaler = rw.rankers.OnlineScaler()
         for part in np.split(X, np.cumsum(sizes)[:-1]):
             scaler.partial_fit(part)
         np.testing.assert_allclose(scaler.mean_, expected.mean_, rtol=1e-12)
@@ -77,20 +77,20 @@ def test_the_online_scaler_has_the_statistics_of_all_rows() -> None:
 
 def test_scaling_in_one_call_is_scaling_row_by_row() -> None:
     X = np.random.default_rng(2).normal(size=(40, 2)) * [1.0, 100.0]
-    plain = rw.OnlineScaler()
+    plain = rw.rankers.OnlineScaler()
     rows = [plain.partial_fit(row).transform(row) for row in X[:, None, :]]
-    together = rw.OnlineScaler().partial_fit_transform(X)
+    together = rw.rankers.OnlineScaler().partial_fit_transform(X)
     np.testing.assert_allclose(together, np.vstack(rows), rtol=1e-9, atol=1e-12)
 
 
 def test_a_constant_column_stays_finite() -> None:
-    scaled = rw.OnlineScaler().fit_transform([[3.0, 1e200], [3.0, 1e200]])
+    scaled = rw.rankers.OnlineScaler().fit_transform([[3.0, 1e200], [3.0, 1e200]])
     np.testing.assert_array_equal(scaled, 0.0)
 
 
 def test_a_pipeline_with_it_is_saved_and_served(tmp_path: Path) -> None:
     X = STREAM.X * np.array([1e5, 1.0])
-    model = make_pipeline(rw.OnlineScaler(), rw.PRank(average=True)).fit(X, STREAM.y)
+    model = make_pipeline(rw.rankers.OnlineScaler(), rw.PRank(average=True)).fit(X, STREAM.y)
     rw.save(model, tmp_path / "model.rw")
     for other in (rw.load(tmp_path / "model.rw"), rw.load_scorer(tmp_path / "model.rw")):
         np.testing.assert_array_equal(other.decision_function(X), model.decision_function(X))
@@ -98,7 +98,7 @@ def test_a_pipeline_with_it_is_saved_and_served(tmp_path: Path) -> None:
 
 def test_progressive_validation_of_a_pipeline_scales_each_row() -> None:
     X = STREAM.X * np.array([1e5, 1.0])
-    pipeline = make_pipeline(rw.OnlineScaler(), rw.PRank(average=True))
+    pipeline = make_pipeline(rw.rankers.OnlineScaler(), rw.PRank(average=True))
     *_, scaled = progressive(pipeline, X, STREAM.y)
     *_, raw = progressive(rw.PRank(average=True).start(2, np.unique(STREAM.y)), X, STREAM.y)
     assert scaled["RankLoss"] < raw["RankLoss"]

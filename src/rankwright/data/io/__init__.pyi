@@ -1,4 +1,3 @@
-from .conversion import convert as convert
 from .conversion import write_items as write_items
 from .interactions import read_attributes as read_attributes
 from .interactions import read_feedback as read_feedback
@@ -6,10 +5,7 @@ from .interactions import read_interactions as read_interactions
 from .items import read_items as read_items
 from .letor.reader import read_letor as read_letor
 from .letor.writer import write_letor as write_letor
-from .logs.features import read_log_features as read_log_features
-from .logs.impressions import log_from_events as log_from_events
 from .logs.impressions import read_log as read_log
-from .logs.preferences import Preferences as Preferences
 from .logs.preferences import read_preferences as read_preferences
 from .ratings import read_ratings as read_ratings
 from .tables import items_from_frame as items_from_frame

@@ -1,12 +1,10 @@
 from .click_models import CascadeModel as CascadeModel
-from .click_models import ClickModel as ClickModel
 from .click_models import DynamicBayesianNetwork as DynamicBayesianNetwork
 from .click_models import PositionBasedModel as PositionBasedModel
 from .preferences import last_click as last_click
 from .preferences import position_propensity as position_propensity
 from .preferences import skip_above as skip_above
 from .propensity import estimate_propensities as estimate_propensities
-from .relevance import Calibration as Calibration
 from .relevance import ClickRelevance as ClickRelevance
 from .relevance import calibration as calibration
 from .relevance import click_relevance as click_relevance

@@ -1,4 +1,4 @@
 from .ranknet import RankNet as RankNet
 from .ranksvm import LargeMarginOrdinal as LargeMarginOrdinal
 from .ranksvm import RankSVM as RankSVM
-from .regression import RidgeRanker as RidgeRanker
+from .ridge import RidgeRanker as RidgeRanker

@@ -2,7 +2,6 @@ from .base import Expert as Expert
 from .base import Popularity as Popularity
 from .content import ItemContent as ItemContent
 from .content import UserContent as UserContent
-from .histories import Histories as Histories
 from .least_squares import EASE as EASE
 from .least_squares import ImplicitALS as ImplicitALS
 from .neighbors import ItemCosine as ItemCosine

@@ -13,7 +13,7 @@ from sklearn.linear_model import Ridge
 import rankwright as rw
 from rankwright.feedback.base import Grades
 from rankwright.feedback.pairs import Pairs
-from rankwright.rankers.gradient.regression import _merge_lone_columns
+from rankwright.rankers.gradient.ridge import _merge_lone_columns
 from rankwright.testing.inputs import make_problem
 
 

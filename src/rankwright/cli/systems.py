@@ -1,4 +1,4 @@
-"""Ranking systems from files: a model, a TREC run, or one score per line."""
+"""Ranking systems in files (a model, a TREC run, one score per line), and what a file holds."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from rankwright.persist.scorer import SavedScorer, load_scorer
 if TYPE_CHECKING:
     from rankwright.data.behavior.impressions import ImpressionLog
     from rankwright.metrics.comparison import Comparison
-    from rankwright.online_eval import LogComparison
+    from rankwright.online_eval.rankings import LogComparison
 
 
 def load_system(path: str | os.PathLike[str]) -> SavedScorer | Run | FloatArray:
@@ -134,6 +134,13 @@ class EvaluationData:
         if key not in self._items:
             self._items[key] = read_items(self.path, like=model, **self.options)
         return self._items[key]
+
+    def scored_items(self, systems: Mapping[str, Any]) -> dict[str, tuple[Any, Items]]:
+        """Systems with the items that they score; without runs, which score none."""
+        if self.qrels is not None:
+            return {}
+        scoring = {name: one for name, one in systems.items() if not isinstance(one, Run)}
+        return {name: (one, self.items(one)) for name, one in scoring.items()}
 
     def evaluate(self, system: Any, measures: Any, **options: Any) -> Scores:
         """Evaluate a system on this file; options as in :func:`evaluate_system`."""
