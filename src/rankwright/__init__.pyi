@@ -64,6 +64,8 @@ from .rankers.boosting.rankboost import RankBoost as RankBoost
 from .rankers.boosting.weak_learners.estimators import TreeRanking as TreeRanking
 from .rankers.early_stopping import EarlyStopping as EarlyStopping
 from .rankers.ensemble import RankEnsemble as RankEnsemble
+from .rankers.gradient.ordinal import OrdinalSVM as OrdinalSVM
+from .rankers.gradient.ordinal import ProportionalOdds as ProportionalOdds
 from .rankers.gradient.ranknet import RankNet as RankNet
 from .rankers.gradient.ranksvm import LargeMarginOrdinal as LargeMarginOrdinal
 from .rankers.gradient.ranksvm import RankSVM as RankSVM

@@ -34,6 +34,11 @@ INSTANCES = [
         hidden_layer_sizes=(), loss="fidelity", max_iter=40, learning_rate=0.1, random_state=0
     ),
     rw.LargeMarginOrdinal(),
+    rw.OrdinalSVM(),
+    rw.OrdinalSVM(margins="sum"),
+    rw.OrdinalSVM(kernel="rbf"),
+    rw.ProportionalOdds(),
+    rw.ProportionalOdds(kernel="rbf"),
     rw.FRank(n_estimators=20),
     rw.FRank(n_estimators=20, cumulative="signed", max_bins=None),
     rw.MPRank(),

@@ -17,7 +17,7 @@ from rankwright.distributed.base import Engine, ShardedValues
 from rankwright.distributed.fitting import refuse
 from rankwright.distributed.shards import Shard, ShardedRows
 from rankwright.exceptions import ParameterError
-from rankwright.rankers.gradient.newton import RowLosses, RowPoint, Scores, Terms, diagonal, solve
+from rankwright.rankers.gradient.newton import RowLosses, RowPoint, Scores, Terms, diagonal
 from rankwright.rankers.gradient.pair_sums import PairSums, pair_sums
 from rankwright.rankers.gradient.ridge import LeastSquares
 from rankwright.rankers.magnitude.mprank import LARGEST_SCATTER
@@ -78,7 +78,7 @@ def fit_ranksvm(model: Any, engine: Engine, rows: ShardedRows) -> None:
     """The Newton solver of one machine; losses and products with the Hessian come from shards."""
     refuse(model, kernel="the sums of shards are those of linear models")
     model.gamma_, model.support_, model.support_rows_, model.dual_coef_ = 1.0, None, None, None
-    model._keep_solution(solve(ShardLosses(engine, rows, model.weighting), **model._limits()))
+    model._keep_solution(model._minimize(ShardLosses(engine, rows, model.weighting)))
 
 
 class ShardLosses:

@@ -6,6 +6,8 @@ from .boosting.rankboost import RankBoost as RankBoost
 from .boosting.weak_learners.estimators import TreeRanking as TreeRanking
 from .early_stopping import EarlyStopping as EarlyStopping
 from .ensemble import RankEnsemble as RankEnsemble
+from .gradient.ordinal import OrdinalSVM as OrdinalSVM
+from .gradient.ordinal import ProportionalOdds as ProportionalOdds
 from .gradient.ranknet import RankNet as RankNet
 from .gradient.ranksvm import LargeMarginOrdinal as LargeMarginOrdinal
 from .gradient.ranksvm import RankSVM as RankSVM

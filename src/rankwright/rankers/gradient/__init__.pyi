@@ -1,3 +1,5 @@
+from .ordinal import OrdinalSVM as OrdinalSVM
+from .ordinal import ProportionalOdds as ProportionalOdds
 from .ranknet import RankNet as RankNet
 from .ranksvm import LargeMarginOrdinal as LargeMarginOrdinal
 from .ranksvm import RankSVM as RankSVM

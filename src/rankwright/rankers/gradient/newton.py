@@ -37,8 +37,12 @@ class Solution:
     converged: bool
 
 
-def solve(losses: PairLosses, *, loss: str, C: float, tol: float, max_iter: int) -> Solution:
-    """Minimize until gap <= tol * objective, or max_iter Newton steps are done.
+def solve(
+    losses: PairLosses, *, loss: str, C: float, tol: float, max_iter: int, least: float = 0.0
+) -> Solution:
+    """Minimize until gap <= tol * |objective|, or max_iter Newton steps are done.
+
+    An objective nearer to 0 than ``least`` times the bound of the first gap counts as that.
 
     A few cheap steps more bring the gradient down to 1e-3 * tol of the first one, so that rows in
     another order, or weights in place of copies, give the same model. Steps that no longer lower
@@ -49,10 +53,12 @@ def solve(losses: PairLosses, *, loss: str, C: float, tol: float, max_iter: int)
     width = None if loss == "squared_hinge" else 1.0
     start = np.zeros(losses.n_features)
     now = problem.at(start, losses.scores(start), width)
+    least *= now.slack
     target, polish = 1e-3 * tol * float(np.linalg.norm(now.gradient)), POLISH
     best, stalled = now, 0
     for n_iter in range(max_iter):
-        if now.gap <= tol * now.objective:
+        close = now.gap <= tol * max(abs(now.objective), least)
+        if close:
             if polish == 0 or np.linalg.norm(now.gradient) <= target:
                 return Solution(now.coef, now.objective, now.gap, n_iter, True)
             polish -= 1
@@ -61,12 +67,13 @@ def solve(losses: PairLosses, *, loss: str, C: float, tol: float, max_iter: int)
             width *= SHRINK
             now, stalled = problem.at(now.coef, now.scores, width), 0
         after = problem.newton_step(now, width)
-        stalled = 0 if after.smooth < now.smooth or now.gap <= tol * now.objective else stalled + 1
+        close = now.gap <= tol * max(abs(now.objective), least)
+        stalled = 0 if close or after.smooth < now.smooth else stalled + 1
         now = after
         best = now if now.objective <= best.objective else best
         if stalled == STALLED:
             break
-    done = best.gap <= tol * best.objective
+    done = best.gap <= tol * max(abs(best.objective), least)
     return Solution(best.coef, best.objective, best.gap, n_iter + 1, done)
 
 
@@ -75,7 +82,10 @@ class LossPoint(Protocol):
 
     value: float
     hinge: float  # the sum of the plain hinge, without a factor
-    gradient: FloatArray
+
+    @property
+    def gradient(self) -> FloatArray:
+        """The derivative by the weights."""
 
     def diagonal(self) -> FloatArray:
         """Roughly the diagonal of the second derivative."""
@@ -139,14 +149,18 @@ class RowPoint:
         return diagonal(self.moments())
 
     def moments(self) -> FloatArray:
-        """Sums of the curvature by score, times 1, the features and their squares."""
         curvature = sum(2.0 * f * point.curvature for f, point in self.points)
-        first, second = self.X.T @ curvature, _squares_times(self.X, np.asarray(curvature))
-        return np.concatenate([[np.sum(curvature)], first, second])
+        return curvature_moments(self.X, np.asarray(curvature))
+
+
+def curvature_moments(X: Any, curvature: FloatArray) -> FloatArray:
+    """Sums of the curvature by score, times 1, the features and their squares."""
+    first, second = X.T @ curvature, _squares_times(X, curvature)
+    return np.concatenate([[np.sum(curvature)], first, second])
 
 
 def diagonal(moments: FloatArray) -> FloatArray:
-    """Roughly the diagonal of the second derivative, from ``RowPoint.moments``."""
+    """Roughly the diagonal of the second derivative, from ``curvature_moments``."""
     mass, (first, second) = float(moments[0]), np.split(moments[1:], 2)
     return np.maximum(second - first * first / mass, 0.0) if mass > 0 else np.zeros_like(first)
 
@@ -202,7 +216,7 @@ class _Problem:
         residual = -now.gradient
         size = float(np.linalg.norm(residual))
         # Superlinear: the tolerance shrinks with the gradient itself.
-        tolerance = min(0.1, np.sqrt(size / max(np.sqrt(2.0 * now.smooth), 1e-300))) * size
+        tolerance = min(0.1, np.sqrt(size / max(np.sqrt(2.0 * abs(now.smooth)), 1e-300))) * size
         solution, scaled = np.zeros_like(residual), residual / scale
         direction, old = scaled, float(residual @ scaled)
         for _ in range(max(20, 2 * len(residual))):

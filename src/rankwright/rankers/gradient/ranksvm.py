@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from abc import abstractmethod
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,14 +17,103 @@ from rankwright.feedback.losses import loss_names, weighting_names
 from rankwright.feedback.pairs import Bipartite, Pairs
 from rankwright.rankers import kernels, schema
 from rankwright.rankers.base import Ranker
-from rankwright.rankers.gradient.newton import RowLosses, Solution, solve
+from rankwright.rankers.gradient.newton import PairLosses, RowLosses, Solution, solve
 from rankwright.rankers.gradient.pair_sums import pair_sums
 from rankwright.scoring.base import Scorer
 from rankwright.scoring.linear import Linear
 from rankwright.scoring.ordinal import Ordinal
 
 
-class RankSVM(Ranker):
+class KernelMachine(Ranker):
+    """A linear function, or one of a kernel, that minimizes 1/2 |w|^2 + C * (mean loss)."""
+
+    _family: ClassVar = "gradient"
+    _wants_scaled_features: ClassVar = True  # one C suits all weights only on one scale
+    _scores_as: ClassVar = "linear"
+    _constraints: ClassVar[Mapping[str, schema.Constraint]] = {
+        "C": schema.positive(),
+        **kernels.KERNEL_CONSTRAINTS,
+        "n_components": schema.optional(schema.at_least(1)),
+        "tol": schema.positive(),
+        "max_iter": schema.at_least(1),
+        "normalize": schema.optional(schema.one_of("query")),
+    }
+    _learned: ClassVar = {
+        "coef_": schema.floats("n_features", optional=True),
+        "support_": schema.floats("n_support", "n_features", optional=True),
+        "support_rows_": schema.integers("n_support", low=0, optional=True),
+        "dual_coef_": schema.floats("n_support", optional=True),
+        "gamma_": schema.real(),
+        "objective_": schema.real(),
+        "gap_": schema.real(low=0.0),
+        "n_iter_": schema.integer(low=0),
+    }
+
+    C: Any
+    gamma: float | str
+    degree: int
+    coef0: float
+    n_components: int | None
+    tol: float
+    max_iter: int
+
+    coef_: FloatArray | None
+    support_: Any
+    support_rows_: Any
+    dual_coef_: Any
+
+    @abstractmethod
+    def _losses(self, X: Any, feedback: Feedback) -> PairLosses:
+        """The losses of rows that are multiplied with the weights."""
+
+    def _minimize(self, losses: PairLosses) -> Solution:
+        return solve(losses, loss="squared_hinge", C=self.C, tol=self.tol, max_iter=self.max_iter)
+
+    def _fit(self, X: Any, feedback: Feedback) -> None:
+        self.gamma_ = 1.0
+        self.support_ = self.support_rows_ = self.dual_coef_ = None
+        if self.kernel == "linear":
+            self._keep_solution(self._minimize(self._losses(X, feedback)))
+            return
+        weight = feedback.row_weight if isinstance(feedback, Grades) else None
+        self.gamma_ = kernels.resolve_gamma(self.gamma, X, weight)
+        gram = self._gram()
+        gram.check_square(X)
+        landmarks = kernels.pick_landmarks(gram, X, self.n_components)
+        solution = self._minimize(self._losses(landmarks.features, feedback))
+        self._keep_solution(solution)
+        dual = landmarks.dual(solution.coef)
+        used = dual != 0.0
+        self.support_rows_, self.dual_coef_ = landmarks.rows[used], dual[used]
+        self.coef_, self.support_ = None, kernels.dense(X[self.support_rows_])
+
+    def _may_drop_columns(self) -> bool:
+        return bool(self.kernel == "linear")
+
+    def _keep_solution(self, solution: Solution) -> None:
+        self.coef_ = solution.coef
+        self.objective_, self.gap_, self.n_iter_ = solution.objective, solution.gap, solution.n_iter
+        if not solution.converged:
+            warnings.warn(
+                f"{type(self).__name__} stopped after {self.n_iter_} Newton steps with a gap of "
+                f"{self.gap_:.2g} (objective {self.objective_:.4g}). Increase max_iter or tol, or "
+                "scale the features.",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
+
+    def _gram(self) -> kernels.Gram:
+        return kernels.Gram.of(self.kernel, gamma=self.gamma_, degree=self.degree, coef0=self.coef0)
+
+    def _scorer(self) -> Scorer:
+        if self.coef_ is not None:
+            return Linear(self.coef_)
+        return self._gram().expansion(
+            self.support_, self.support_rows_, self.dual_coef_, self.n_features_in_
+        )
+
+
+class RankSVM(KernelMachine):
     r"""Ranking support vector machine: a margin of 1 between rows of different grades.
 
     Minimizes :math:`\frac12 \|w\|^2 + C \cdot` (weighted mean over the pairs of their loss), where
@@ -79,36 +170,14 @@ class RankSVM(Ranker):
 
     _shard_fit: ClassVar = "rankwright.distributed.linear:fit_ranksvm"
     _usual_grid: ClassVar = {"C": "0.001,0.01,0.1,1.0,10.0"}
-    _family: ClassVar = "gradient"
-    _wants_scaled_features: ClassVar = True  # one C suits all weights only on one scale
-    _scores_as: ClassVar = "linear"
     _constraints: ClassVar = {
-        "C": schema.positive(),
-        **kernels.KERNEL_CONSTRAINTS,
-        "n_components": schema.optional(schema.at_least(1)),
+        **KernelMachine._constraints,
         "loss": schema.one_of(*loss_names("squared_hinge", "hinge")),
         "weighting": schema.optional(schema.one_of(*weighting_names("NDCG"))),
-        "tol": schema.positive(),
-        "max_iter": schema.at_least(1),
-        "normalize": schema.optional(schema.one_of("query")),
     }
-    _learned: ClassVar = {
-        "coef_": schema.floats("n_features", optional=True),
-        "support_": schema.floats("n_support", "n_features", optional=True),
-        "support_rows_": schema.integers("n_support", low=0, optional=True),
-        "dual_coef_": schema.floats("n_support", optional=True),
-        "gamma_": schema.real(),
-        "objective_": schema.real(low=0.0),
-        "gap_": schema.real(low=0.0),
-        "n_iter_": schema.integer(low=0),
-    }
+    _learned: ClassVar = {**KernelMachine._learned, "objective_": schema.real(low=0.0)}
     _takes: ClassVar[tuple[type[Feedback], ...]] = (Grades, Bipartite, Pairs)
     _sums: ClassVar = True
-
-    coef_: FloatArray | None
-    support_: Any
-    support_rows_: Any
-    dual_coef_: Any
 
     def __init__(
         self,
@@ -137,52 +206,11 @@ class RankSVM(Ranker):
         self.max_iter = max_iter
         self.normalize = normalize
 
-    def _fit(self, X: Any, feedback: Feedback) -> None:
-        pairs = pair_sums(feedback, X.shape[0], self.weighting)
-        self.gamma_ = 1.0
-        self.support_ = self.support_rows_ = self.dual_coef_ = None
-        if self.kernel == "linear":
-            self._keep_solution(solve(RowLosses(X, pairs), **self._limits()))
-            return
-        weight = feedback.row_weight if isinstance(feedback, Grades) else None
-        self.gamma_ = kernels.resolve_gamma(self.gamma, X, weight)
-        gram = self._gram()
-        gram.check_square(X)
-        landmarks = kernels.pick_landmarks(gram, X, self.n_components)
-        solution = solve(RowLosses(landmarks.features, pairs), **self._limits())
-        self._keep_solution(solution)
-        dual = landmarks.dual(solution.coef)
-        used = dual != 0.0
-        self.support_rows_, self.dual_coef_ = landmarks.rows[used], dual[used]
-        self.coef_, self.support_ = None, kernels.dense(X[self.support_rows_])
+    def _losses(self, X: Any, feedback: Feedback) -> PairLosses:
+        return RowLosses(X, pair_sums(feedback, X.shape[0], self.weighting))
 
-    def _may_drop_columns(self) -> bool:
-        return bool(self.kernel == "linear")
-
-    def _limits(self) -> dict[str, Any]:
-        return {k: getattr(self, k) for k in ("loss", "C", "tol", "max_iter")}
-
-    def _keep_solution(self, solution: Solution) -> None:
-        self.coef_ = solution.coef
-        self.objective_, self.gap_, self.n_iter_ = solution.objective, solution.gap, solution.n_iter
-        if not solution.converged:
-            warnings.warn(
-                f"{type(self).__name__} stopped after {self.n_iter_} Newton steps with a gap of "
-                f"{self.gap_:.2g} (objective {self.objective_:.4g}). Increase max_iter or tol, or "
-                "scale the features.",
-                ConvergenceWarning,
-                stacklevel=5,
-            )
-
-    def _gram(self) -> kernels.Gram:
-        return kernels.Gram.of(self.kernel, gamma=self.gamma_, degree=self.degree, coef0=self.coef0)
-
-    def _scorer(self) -> Scorer:
-        if self.coef_ is not None:
-            return Linear(self.coef_)
-        return self._gram().expansion(
-            self.support_, self.support_rows_, self.dual_coef_, self.n_features_in_
-        )
+    def _minimize(self, losses: PairLosses) -> Solution:
+        return solve(losses, loss=self.loss, C=self.C, tol=self.tol, max_iter=self.max_iter)
 
 
 class LargeMarginOrdinal(RankSVM):
