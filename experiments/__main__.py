@@ -9,7 +9,8 @@
 Each ``experiments/<paper>/table_*.py`` or ``figure_*.py`` has a ``main(argv)``; it prints the
 paper's figures next to ours and writes its results under ``experiments/_results``. ``--quick``
 runs a few trials instead of the paper's number; other options go to the experiment. Without names,
-every experiment runs that has no result of this version yet (with ``--again``, all of them).
+every experiment runs that has no result of the present code yet (with ``--again``, all of them).
+``report`` also lists the results that older code gave.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from experiments.results import results_page, results_text
+from experiments.results import older_parts, results_page, results_text
 from experiments.runner import HERE, RESULTS, experiment_names, latest_record, run
 
 
@@ -73,10 +74,15 @@ def report(argv: list[str]) -> None:
     names = experiment_names()
     records = [record for name in names if (record := latest_record(name)) is not None]
     earlier = paths.output.read_text("utf-8") if paths.output.is_file() else ""
-    paths.output.write_text(results_text(records, names, earlier), "utf-8")
+    text = results_text(records, names, earlier)
+    paths.output.write_text(text, "utf-8")
     paths.html.parent.mkdir(parents=True, exist_ok=True)
     results_page(records, str(paths.html))
     print(f"{paths.output}, {paths.html}: {len(records)} of {len(names)} experiments")
+    older = older_parts(text)
+    print(f"{len(older)} results are of older code{':' * bool(older)}")
+    for name in older:
+        print(f"  {name}")
 
 
 if __name__ == "__main__":

@@ -19,6 +19,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from experiments.sources import loaded_folders, source_hash
+
 from rankwright import __version__
 from rankwright.data.io.files import atomic_write
 from rankwright.report.page import environment
@@ -46,6 +48,8 @@ class Record:
     output : str, what was printed: the paper's figures and ours
     files : dict of name to content of the result files it wrote
     options : list of str, what the experiment was told besides ``--quick``
+    source : str, hash of the code that was measured
+    folders : list of str, where that code is
     """
 
     name: str
@@ -61,15 +65,22 @@ class Record:
     output: str = ""
     files: dict[str, Any] = field(default_factory=dict)
     options: list[str] = field(default_factory=list)
+    source: str = ""
+    folders: list[str] = field(default_factory=list)
 
     def is_current(self, quick: bool) -> bool:
         """Whether running it again would give nothing new."""
-        return self.version == __version__ and (quick or not self.quick)
+        return self.is_of_present_code() and (quick or not self.quick)
+
+    def is_of_present_code(self) -> bool:
+        """Whether the code that it measured is still the same."""
+        return bool(self.source) and self.source == source_hash(self.folders)
 
     def summary(self) -> str:
         """One line for a list."""
         kind = "quick, few trials" if self.quick else "full"
-        return f"{kind}, {self.duration()}, {self.finished}, version {self.version}"
+        code = "" if self.is_of_present_code() else ", of older code"
+        return f"{kind}, {self.duration()}, {self.finished}, version {self.version}{code}"
 
     def duration(self) -> str:
         """The seconds, and since when results of earlier runs were kept, if any."""
@@ -136,6 +147,7 @@ def run_here(name: str, target: Path, options: list[str]) -> None:
     kept = {path: when for path, when in before.items() if os.path.realpath(path) in reread}
     fresh = [path for path, when in _result_files().items() if before.get(path) != when]
     tables = [path for path in dict.fromkeys([*fresh, *kept]) if path.parent == RESULTS]
+    folders = loaded_folders()
     record = Record(
         name=name,
         about=(module.__doc__ or "").strip().partition("\n")[0],
@@ -149,6 +161,8 @@ def run_here(name: str, target: Path, options: list[str]) -> None:
         data={_shown(path): _sha256(path) for path in sorted(opened)},
         output=tee.text.getvalue(),
         options=[option for option in options if option != "--quick"],
+        source=source_hash(folders),
+        folders=folders,
         files={p.name: json.loads(p.read_text("utf-8")) for p in tables if p.suffix == ".json"},
     )
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -19,11 +19,21 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 
 from rankwright.data.datasets.synthetic import make_ordinal
-from rankwright.rankers import BayesianPRank, LargeMarginOrdinal, PolynomialMap, PRank
+from rankwright.rankers import (
+    BayesianPRank,
+    LargeMarginOrdinal,
+    OrdinalSVM,
+    PolynomialMap,
+    PRank,
+    ProportionalOdds,
+)
 
 SIZES = (10, 25, 50, 100, 250, 500, 1000)
 TRIALS, N_TEST = 30, 1000
 STRENGTHS = (0.1, 1.0, 10.0, 100.0, 1000.0)  # C; chosen on as many fresh rows as there are to test
+# What each of them stands for where a method has another parameter.
+PASSES = dict(zip(STRENGTHS, (1, 3, 10, 30, 100), strict=True))
+SHARES = dict(zip(STRENGTHS, (1.05, 1.5, 2.0, 5.0, 10.0), strict=True))
 
 Maker = Callable[[float], Any]
 
@@ -36,9 +46,18 @@ def _support_vectors(machine: type, **options: Any) -> Maker:
 METHODS: dict[str, tuple[Maker, bool]] = {
     "PRank, one pass": (lambda C: PRank(), False),
     "PRank, 100 passes": (lambda C: PRank(max_iter=100), False),
+    "PRank, passes by validation": (lambda C: PRank(max_iter=PASSES[C]), True),
     "large-margin ordinal regression": (lambda C: LargeMarginOrdinal(C=C), True),
+    "Shashua and Levin, fixed margins (new)": (lambda C: OrdinalSVM(C=C), True),
+    "Shashua and Levin, sum of margins (new)": (
+        lambda C: OrdinalSVM(margins="sum", C=SHARES[C]),
+        True,
+    ),
+    "proportional odds (new)": (lambda C: ProportionalOdds(C=10 * C), True),
     "multiclass SVM": (_support_vectors(SVC), True),
     "support vector regression": (_support_vectors(SVR, epsilon=0.1), True),
+    "PRank, MIRA, 100 passes (new)": (lambda C: PRank(update="mira", C=C, max_iter=100), True),
+    "PRank, ALMA, 100 passes (new)": (lambda C: PRank(update="alma", max_iter=100), False),
     "averaged PRank, 100 passes (new)": (lambda C: PRank(max_iter=100, average=True), False),
     "BayesianPRank, one pass (new)": (lambda C: BayesianPRank(), False),
 }

@@ -46,7 +46,7 @@ def checkout(folder: Path, script: str) -> Path:
     """A folder with the runner and one experiment, toy/table_1."""
     experiments = folder / "experiments"
     (experiments / "toy").mkdir(parents=True)
-    for name in ("__main__.py", "runner.py", "results.py"):
+    for name in ("__main__.py", "runner.py", "results.py", "sources.py"):
         shutil.copy(ROOT / "experiments" / name, experiments)
     (experiments / "toy" / "table_1.py").write_text(script)
     return experiments
@@ -105,3 +105,26 @@ def test_a_report_keeps_the_parts_of_experiments_that_were_not_run_here(tmp_path
     assert "`python -m experiments toy/table_1 --targets=3`" in text
     assert "gone/table" not in text
     assert "Not run yet" not in text
+
+
+def test_a_report_lists_results_of_older_code(tmp_path: Path) -> None:
+    experiments = checkout(tmp_path, TOY)
+    script = experiments / "toy" / "table_1.py"
+    run(tmp_path, "toy")
+    assert "0 results are of older code" in run(tmp_path, "report").stdout
+    record = json.loads((experiments / "_results" / "records" / "toy--table_1.json").read_text())
+    source = f"Source {record['source']} of experiments/toy, rankwright"
+    assert source in (experiments / "RESULTS.md").read_text()
+    script.write_text("# a comment\n" + TOY.replace("nothing at all", "another docstring"))
+    assert "0 results are of older code" in run(tmp_path, "report").stdout
+    assert "has a result already" in run(tmp_path).stderr
+    script.write_text(TOY.replace("0.51", "0.52"))
+    assert "1 results are of older code:\n  toy/table_1\n" in run(tmp_path, "report").stdout
+    assert "of older code" in run(tmp_path, "list").stdout
+    assert "has a result already" not in run(tmp_path).stderr
+
+
+def test_results_without_a_source_are_of_older_code(tmp_path: Path) -> None:
+    experiments = checkout(tmp_path, TOY)
+    (experiments / "RESULTS.md").write_text("# Head\n\n## toy/table_1\n\nkept\n")
+    assert "1 results are of older code:\n  toy/table_1\n" in run(tmp_path, "report").stdout
