@@ -30,11 +30,11 @@ from experiments.rankboost.topn_peers import SYSTEMS, Lists, System
 import rankwright as rw
 from rankwright.data.queries import leave_out
 from rankwright.recommend.evaluation import (
-    evaluate_lists,
     leave_last_out,
     relevant_pairs,
     split_by_time,
 )
+from rankwright.recommend.reports import report_of
 
 RESULTS = Path(__file__).parents[1] / "_results"
 DATA: dict[str, tuple[str, float | None]] = {
@@ -68,7 +68,7 @@ def questions(train: rw.Interactions, test: rw.Interactions) -> tuple[np.ndarray
 
 
 def measured(lists: Lists, train: rw.Interactions, users: np.ndarray, relevant: Any) -> Any:
-    return evaluate_lists(lists(users), users, train, relevant).per_user
+    return report_of(lists(users), users, train, relevant).per_user
 
 
 def chosen(system: System, train: rw.Interactions, how: str) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from rankwright.exceptions import DataError, ParameterError, RankwrightWarning
 from rankwright.recommend.evaluation import (
     compare,
     density_bins,
-    evaluate_lists,
     evaluate_ratings,
     evaluate_top_n,
     leave_last_out,
@@ -21,6 +20,7 @@ from rankwright.recommend.evaluation import (
 )
 from rankwright.recommend.events import Popularity
 from rankwright.recommend.ratings.per_user import ReferenceUsers
+from rankwright.recommend.reports import report_of
 from recommend.test_experts import make_events
 
 
@@ -129,7 +129,7 @@ def test_measures_are_those_counted_by_hand() -> None:
     train = rw.Interactions([0, 0, 1, 2, 2], ["a", "b", "a", "a", "c"])
     lists = np.array([[2, -1], [1, 2]])  # user 0: c; user 1: b, c
     relevant = (np.array([0, 1, 1]), np.array([2, 0, 2]))
-    report = evaluate_lists(lists, np.array([0, 1]), train, relevant)
+    report = report_of(lists, np.array([0, 1]), train, relevant)
     assert report["HitRate@2"] == 1.0
     assert report["Recall@2"] == (1.0 + 0.5) / 2
     assert report["MRR@2"] == (1.0 + 0.5) / 2
@@ -158,7 +158,7 @@ def test_random_lists_score_what_is_said_of_random_order() -> None:
     found = []
     for _ in range(30):
         keys = np.where(taken[users], -1.0, rng.random((len(users), 100)))
-        report = evaluate_lists(np.argsort(-keys, axis=1)[:, :10], users, train, relevant)
+        report = report_of(np.argsort(-keys, axis=1)[:, :10], users, train, relevant)
         found.append([report[name] for name in names])
     chance = [report.measures[name].random for name in names]
     np.testing.assert_allclose(np.mean(found, axis=0), chance, rtol=0.1)

@@ -14,6 +14,7 @@ from difflib import get_close_matches
 from functools import cached_property
 from hashlib import blake2b
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -171,7 +172,7 @@ class Vocabulary:
         return numbers
 
     def __contains__(self, key: object) -> bool:
-        return key in self._table
+        return _as_text(key) in self._table
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -179,6 +180,8 @@ class Vocabulary:
 
 def as_ids(values: Any, name: str = "qid") -> NDArray[Any]:
     """A one-dimensional array of ids from an array, a list or a column of any data frame.
+
+    A UUID is its text: model files hold integers and texts.
 
     >>> as_ids([1, "1"]).tolist()  # two ids, not one
     [1, '1']
@@ -197,7 +200,13 @@ def as_ids(values: Any, name: str = "qid") -> NDArray[Any]:
         if missing.any():
             row = int(np.argmax(missing))
             raise DataError(f"{name} is {values[row]} in row {row}: every row needs an id.")
+        if is_text and any(isinstance(key, UUID) for key in values):
+            values = _array_of([_as_text(key) for key in values], name)
     return np.asarray(values)
+
+
+def _as_text(key: Any) -> Any:
+    return str(key) if isinstance(key, UUID) else key
 
 
 def _array_of(values: Any, name: str) -> NDArray[Any]:

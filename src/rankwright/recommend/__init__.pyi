@@ -1,4 +1,3 @@
-from .evaluation import TopNReport as TopNReport
 from .evaluation import compare as compare
 from .evaluation import density_bins as density_bins
 from .evaluation import evaluate_lists as evaluate_lists
@@ -11,3 +10,5 @@ from .explanations import Recommendation as Recommendation
 from .lists import Filter as Filter
 from .lists import TopLists as TopLists
 from .recommender import Recommender as Recommender
+from .reports import ReportComparison as ReportComparison
+from .reports import TopNReport as TopNReport

@@ -5,8 +5,7 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,8 +13,10 @@ from sklearn.base import clone
 
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.behavior.interactions import Interactions
-from rankwright.data.behavior.ratings import Ratings
-from rankwright.data.queries import Seed, Split, leave_out, need_a_share
+from rankwright.data.behavior.ratings import Ratings, columns_by_role
+from rankwright.data.inputs import columns_of
+from rankwright.data.queries import Seed, Split, need_a_share
+from rankwright.data.vocabulary import as_column, as_ids
 from rankwright.exceptions import (
     DataError,
     DegenerateDataWarning,
@@ -23,15 +24,21 @@ from rankwright.exceptions import (
     RankwrightWarning,
 )
 from rankwright.metrics.evaluation import evaluate
-from rankwright.recommend.lists import user_cosines
+from rankwright.recommend.events.histories import extended
+from rankwright.recommend.lists import TopLists
 from rankwright.recommend.ratings.base import Table
 from rankwright.recommend.ratings.per_user import ReferenceUsers, abstains, prepared
+from rankwright.recommend.reports import (
+    ReportComparison,
+    TopNReport,
+    compare_reports,
+    report_of,
+)
 from rankwright.runtime import map_blocks, n_threads, single_threaded_blas
 
 # Disagreement, and three measures of the top-rated items (Freund et al., 6.2.4), as expectations
 # over random order of ties.
 PAPER_MEASURES = ("Disagreement", "AP(rel=max)", "PROT(rel=max)", "Coverage(rel=max)")
-N_RESAMPLES = 1000
 FEW = 10  # times n: a smaller catalog makes measures look good whatever the order
 
 
@@ -69,14 +76,32 @@ def _n_test(ratings: Ratings | Interactions, test_size: float) -> int:
 
 
 def leave_last_out(data: Interactions | Ratings, n: int = 1) -> Split:
-    """Hold out the last events of each user, by time or else by their order.
+    """Hold out the last new items of each user, by time or else by the order of rows.
+
+    The test part of a user starts with the first event of the n-th last item that was new to the
+    user; later events are repeats of it, of later items or of earlier ones. The training part is
+    what came before. A user with no more than n items stays in training.
 
     >>> events = Interactions([1, 1, 2, 1], [7, 8, 7, 9], time=[3, 1, 2, 2])
     >>> leave_last_out(events).test
     array([0])
+    >>> events = Interactions([1, 1, 1, 1], ["a", "b", "b", "a"])  # b was the last to be new
+    >>> leave_last_out(events).test
+    array([1, 2, 3])
     """
-    time = np.arange(len(data)) if data.time is None else data.time
-    return leave_out(data.user, n, time=time)
+    if not isinstance(n, int) or n < 1:
+        raise ParameterError(f"leave_last_out(n={n!r}): n must be an integer >= 1.")
+    time = np.zeros(len(data)) if data.time is None else data.time
+    order = np.lexsort((np.arange(len(data)), time, data.user))
+    user = data.user[order]
+    keys = user * np.int64(data.n_items) + data.item[order]
+    is_new = np.zeros(len(data), bool)
+    is_new[np.unique(keys, return_index=True)[1]] = True
+    n_new = np.bincount(user[is_new], minlength=data.n_users)
+    seen = np.cumsum(is_new) - (np.cumsum(n_new) - n_new)[user]  # new items of the user so far
+    in_test = np.zeros(len(data), bool)
+    in_test[order] = (seen > (n_new - n)[user]) & (n_new > n)[user]
+    return Split(np.flatnonzero(~in_test), np.flatnonzero(in_test))
 
 
 def density_bins(
@@ -136,7 +161,46 @@ def _warn_of_few_candidates(test: Ratings, measures: list[str]) -> None:
         )
 
 
+@overload
 def compare(
+    ratings: Ratings,
+    split: Split,
+    rankers: Mapping[str, Any],
+    targets: ArrayLike,
+    reference: ArrayLike,
+    measures: str | Iterable[Any] = PAPER_MEASURES,
+    missing: Mapping[str, str] | None = None,
+) -> dict[str, Any]: ...
+
+
+@overload
+def compare(
+    ratings: TopNReport, split: TopNReport, *, random_state: int = 0
+) -> ReportComparison: ...
+
+
+def compare(ratings: Any, split: Any, *protocol: Any, **options: Any) -> Any:
+    """Compare two reports of top-n lists, paired by user, or rankers by the paper's protocol.
+
+    ``compare(first, second)`` takes two reports of :func:`evaluate_top_n` or
+    :func:`evaluate_lists` and gives a :class:`ReportComparison`: the means of the second less
+    those of the first over the users in both, with 95 % bootstrap intervals (``random_state``
+    seeds them).
+
+    ``compare(ratings, split, rankers, targets, reference, measures, missing)`` is the protocol of
+    the RankBoost paper: train and test each ranker for each target user.
+    """
+    if isinstance(ratings, TopNReport):
+        if not isinstance(split, TopNReport):
+            raise DataError(
+                f"compare got a report and {type(split).__name__}: give two reports of "
+                "evaluate_top_n or evaluate_lists."
+            )
+        return compare_reports(ratings, split, *protocol, **options)
+    return _compare_rankers(ratings, split, *protocol, **options)
+
+
+def _compare_rankers(
     ratings: Ratings,
     split: Split,
     rankers: Mapping[str, Any],
@@ -217,55 +281,6 @@ def _user_numbers(ratings: Ratings, users: Any, name: str) -> IntArray:
     return numbers.astype(np.int64)
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """A mean over users with its 95 % bootstrap interval, and the value of random order."""
-
-    value: float
-    low: float
-    high: float
-    random: float | None = None
-
-
-@dataclass(frozen=True)
-class TopNReport:
-    """Measures of lists over the whole catalog; prints as a table.
-
-    Attributes
-    ----------
-    n : length of the lists
-    n_users : evaluated users: those who took a new item in the test part
-    measures : name -> Estimate
-    parts : the same of "warm users", "cold users" (no training events), "warm items" and "cold
-        items" (only such items count as relevant), with the number of users
-    per_user : name -> (n_users,) values
-    """
-
-    n: int
-    n_users: int
-    measures: dict[str, Estimate]
-    parts: dict[str, tuple[int, dict[str, Estimate]]]
-    per_user: dict[str, FloatArray]
-
-    def __getitem__(self, name: str) -> float:
-        return self.measures[name].value
-
-    def __str__(self) -> str:
-        head = f"{self.n_users:,} users, each list from the whole catalog"
-        lines = [f"{head:<46}{'value':>9}{'95 % interval':>20}{'random':>9}"]
-        lines += [_line(name, estimate) for name, estimate in self.measures.items()]
-        for part, (n_users, measures) in self.parts.items():
-            lines.append(f"{part} ({n_users:,} users)")
-            lines += [_line("  " + name, estimate) for name, estimate in measures.items()]
-        return "\n".join(lines)
-
-
-def _line(name: str, estimate: Estimate) -> str:
-    interval = "" if np.isnan(estimate.low) else f"{estimate.low:.4f} .. {estimate.high:.4f}"
-    chance = "" if estimate.random is None else f"{estimate.random:.4f}"
-    return f"{name:<46}{estimate.value:>9.4f}{interval:>20}{chance:>9}"
-
-
 def evaluate_top_n(
     recommender: Any,
     data: Interactions,
@@ -282,7 +297,7 @@ def evaluate_top_n(
     ----------
     recommender : a Recommender
     data : Interactions
-    split : "last" (the last event of each user; without times the last row), "time" (the last
+    split : "last" (the last new item of each user, see :func:`leave_last_out`), "time" (the last
         ``test_size`` of all events) or a Split, such as ``leave_out(data.user)`` for a random
         event of each user
     n : length of the lists
@@ -302,10 +317,10 @@ def evaluate_top_n(
             f"evaluate_top_n got {type(data).__name__}: it takes Interactions. Make them of "
             "ratings with Interactions.from_ratings(ratings, at_least=4)."
         )
+    last = split == "last"
     if isinstance(split, str):
         if split not in ("last", "time"):
             raise ParameterError(f'split={split!r}: use "last", "time" or a Split.')
-        last = split == "last"
         split = leave_last_out(data) if last else split_by_time(data, test_size=test_size)
     train, test = data.take(split.train), data.take(split.test)
     model = clone(recommender).fit(train, **fit)
@@ -321,7 +336,23 @@ def evaluate_top_n(
             stacklevel=2,
         )
     lists = model.recommend_all(train.users[users], n).number
-    return evaluate_lists(lists, users, train, relevant, random_state=random_state)
+    left_out = _left_out(data, test, users, last=last)
+    return report_of(lists, users, train, relevant, random_state=random_state, left_out=left_out)
+
+
+def _left_out(
+    data: Interactions, test: Interactions, users: IntArray, *, last: bool
+) -> dict[str, int]:
+    """Why users with events are not evaluated."""
+    evaluated = np.isin(np.arange(data.n_users), users)
+    tested = np.bincount(test.user, minlength=data.n_users) > 0
+    reasons = {
+        "with one item only" if last else "without events in the test part": ~tested,
+        "who took only items of the training part again": tested & ~evaluated,
+    }
+    known = data.user_counts > 0
+    counts = {why: int((known & rows).sum()) for why, rows in reasons.items()}
+    return {why: count for why, count in counts.items() if count}
 
 
 def relevant_pairs(train: Interactions, test: Interactions) -> tuple[IntArray, IntArray]:
@@ -332,127 +363,121 @@ def relevant_pairs(train: Interactions, test: Interactions) -> tuple[IntArray, I
 
 
 def evaluate_lists(
-    lists: NDArray[np.int64],
-    users: IntArray,
-    train: Interactions,
-    relevant: tuple[IntArray, IntArray],
+    lists: Any,
+    test: Interactions,
     *,
+    train: Interactions,
+    n: int | None = None,
     random_state: int = 0,
 ) -> TopNReport:
-    """Measures of lists (numbers of items, best first, -1 for none) of some users (numbers)."""
-    n, rng = lists.shape[1], np.random.default_rng(random_state)
-    hits, n_relevant = _hits(lists, users, relevant)
-    pairs = np.unique(train.user * np.int64(train.n_items) + train.item)
-    n_items = max(train.n_items, int(lists.max(initial=0)) + 1)
-    counts = np.bincount(pairs % train.n_items, minlength=n_items)
-    n_taken = np.bincount(pairs // train.n_items, minlength=train.n_users)[users]
-    relevance = _relevance(hits, n_relevant)
-    measures = _estimates(relevance, n, rng)
-    for name, value in _chance(n_relevant, train.n_items - n_taken, n).items():
-        measures[f"{name}@{n}"] = replace(measures[f"{name}@{n}"], random=value)
-    beyond = _beyond_relevance(lists, users, relevant, train, counts)
-    measures |= _estimates(beyond, n, rng)
-    coverage = len(np.unique(lists[lists >= 0])) / max(int((counts > 0).sum()), 1)
-    measures[f"ItemCoverage@{n}"] = Estimate(coverage, np.nan, np.nan)
-    parts = {}
-    warm_user, warm_item = n_taken > 0, counts[relevant[1]] > 0
-    for name, rows in (("warm users", warm_user), ("cold users", ~warm_user)):
-        if rows.any() and not rows.all():
-            values = {key: column[rows] for key, column in relevance.items()}
-            parts[name] = int(rows.sum()), _estimates(values, n, rng)
-    for name, kept in (("warm items", warm_item), ("cold items", ~warm_item)):
-        if kept.any() and not kept.all():
-            part = relevant[0][kept], relevant[1][kept]
-            rows = np.isin(users, part[0])
-            values = _relevance(*_hits(lists[rows], users[rows], part))
-            parts[name] = int(rows.sum()), _estimates(values, n, rng)
-    return TopNReport(n, len(users), measures, parts, relevance | beyond)
+    """Measures of lists that any library made, as those of :func:`evaluate_top_n`.
+
+    Relevant are the items that a user took in ``test`` and not in ``train``. Ids are matched, so
+    the two parts need not share users and items. A user of ``test`` without a list counts as one
+    with an empty list, and the report says how many there are.
+
+    Parameters
+    ----------
+    lists : mapping of user ids to item ids, best first (or to Recommendation, or pairs of item and
+        score); or a data frame with the columns of users and items and with ``rank``
+        or ``score`` (without them, rows are best first)
+    test, train : Interactions
+    n : length of the lists; None takes that of the longest one
+    random_state : seed of the bootstrap
+
+    Examples
+    --------
+    >>> train = Interactions(["ann", "bob", "bob"], ["Heat", "Heat", "Alien"])
+    >>> test = Interactions(["ann", "bob"], ["Alien", "Casino"])
+    >>> report = evaluate_lists({"ann": ["Alien", "Casino"], "bob": ["Up"]}, test, train=train)
+    >>> report["HitRate@2"], report["MRR@2"]
+    (0.5, 0.5)
+    """
+    for name, part in (("test", test), ("train", train)):
+        if not isinstance(part, Interactions):
+            raise DataError(
+                f"evaluate_lists({name}=...) got {type(part).__name__}: it takes Interactions."
+            )
+    ids = _as_item_ids(lists)
+    longest = max(map(len, ids.values()), default=0)
+    if longest == 0:
+        raise DataError("evaluate_lists got no lists: give items for one user or more.")
+    n = longest if n is None else n
+    train, test = _over_all_ids(train, test)
+    relevant = relevant_pairs(train, test)
+    users = np.unique(relevant[0])
+    if len(users) == 0:
+        raise DataError("evaluate_lists: no user took a new item in the test part.")
+    names = train.users[users].tolist()
+    numbers = _list_numbers([ids.get(user, [])[:n] for user in names], names, train, n)
+    n_without = sum(user not in ids for user in names)
+    notes = []
+    if n_without:
+        notes.append(f"{n_without:,} users have no list, which counts as an empty one")
+    if n_other := len(ids) - (len(names) - n_without):
+        notes.append(f"{n_other:,} lists are of users who took nothing new in the test part")
+    left_out = _left_out(test, test, users, last=False)
+    return report_of(
+        numbers, users, train, relevant, random_state=random_state, left_out=left_out,
+        notes=tuple(notes),
+    )  # fmt: skip
 
 
-def _hits(lists: Any, users: IntArray, relevant: Any) -> tuple[NDArray[np.bool_], IntArray]:
-    """Which places of the lists hold a relevant item, and how many there are for each user."""
-    width = np.int64(max(int(lists.max(initial=0)), int(relevant[1].max(initial=0))) + 2)
-    keys = relevant[0] * width + relevant[1]
-    hits = np.isin(users[:, None] * width + lists, keys) & (lists >= 0)
-    n_relevant = np.bincount(relevant[0], minlength=int(users.max(initial=0)) + 1)[users]
-    return hits, n_relevant
+def _as_item_ids(lists: Any) -> dict[Any, list[Any]]:
+    """Item ids by user, best first."""
+    if not isinstance(lists, Mapping) or {"user", "item"} <= set(lists):
+        columns = columns_by_role(lists, {"user": None, "item": None})
+        names = columns_of(lists)
+        order = np.arange(len(columns["user"]))
+        if "rank" in names:
+            order = np.argsort(np.asarray(names["rank"]), kind="stable")
+        elif "score" in names:
+            order = np.argsort(-as_column(names["score"], "score", len(order)), kind="stable")
+        ids: dict[Any, list[Any]] = {}
+        user, item = (as_ids(columns[role], role)[order].tolist() for role in ("user", "item"))
+        for one, taken in zip(user, item, strict=True):
+            ids.setdefault(one, []).append(taken)
+        return ids
+    if isinstance(lists, TopLists):
+        items = lists.catalog
+        return {
+            user: items[row[row >= 0]].tolist()
+            for user, row in zip(lists.users, lists.number, strict=True)
+        }
+    return {user: [_item_of(entry) for entry in best] for user, best in lists.items()}
 
 
-def _relevance(hits: Any, n_relevant: IntArray) -> dict[str, FloatArray]:
-    n = hits.shape[1]
-    discount = 1.0 / np.log2(np.arange(2, n + 2))
-    ideal = np.cumsum(discount)[np.minimum(n_relevant, n) - 1]
-    first = np.where(hits.any(axis=1), hits.argmax(axis=1), n)
-    return {
-        "HitRate": hits.any(axis=1).astype(np.float64),
-        "Recall": hits.sum(axis=1) / n_relevant,
-        "NDCG": hits @ discount / ideal,
-        "MRR": np.where(first < n, 1.0 / (first + 1.0), 0.0),
-    }
+def _item_of(entry: Any) -> Any:
+    if isinstance(entry, tuple) and len(entry) == 2:  # an item and its score
+        entry = entry[0]
+    return entry.item() if isinstance(entry, np.generic) else entry
 
 
-def _chance(n_relevant: IntArray, n_candidates: IntArray, n: int) -> dict[str, float]:
-    """Expected measures of a random order of the items that a user has not taken."""
-    candidates = np.maximum(n_candidates, n_relevant)
-    length = np.minimum(n, candidates)
-    discount = np.concatenate([[0.0], np.cumsum(1.0 / np.log2(np.arange(2, n + 2)))])
-    ideal = discount[np.minimum(n_relevant, n)]
-    share = n_relevant / candidates
-    # The chance that no relevant item is among the first k of a random order.
-    rank = np.arange(n)[None, :]
-    left = np.maximum(candidates[:, None] - n_relevant[:, None] - rank, 0.0)
-    none = np.cumprod(left / np.maximum(candidates[:, None] - rank, 1.0), axis=1)
-    first = np.diff(none, axis=1, prepend=1.0)
-    return {
-        "HitRate": float((1.0 - none[:, -1]).mean()),
-        "MRR": float((-first / (rank + 1)).sum(axis=1).mean()),
-        "Recall": float((length / candidates).mean()),
-        "NDCG": float((share * discount[length] / ideal).mean()),
-    }
+def _over_all_ids(train: Interactions, test: Interactions) -> tuple[Interactions, Interactions]:
+    """Both parts over the users and items of both."""
+    if train.users is test.users and train.items is test.items:
+        return train, test
+    users, user = extended(train.user_vocabulary, test.users)
+    items, item = extended(train.item_vocabulary, test.items)
+    columns = (test.weight, test.time)
+    return (
+        Interactions.from_numbers(users, items, train.user, train.item, train.weight, train.time),
+        Interactions.from_numbers(users, items, user[test.user], item[test.item], *columns),
+    )
 
 
-def _beyond_relevance(
-    lists: Any, users: IntArray, relevant: Any, train: Any, counts: IntArray
-) -> dict[str, FloatArray]:
-    """Novelty, diversity and popularity bias of each list."""
-    shown = lists >= 0
-    n_shown = np.maximum(shown.sum(axis=1), 1)
-    taken_by = np.maximum(counts, 1)[np.maximum(lists, 0)] * shown
-    share = np.where(shown, taken_by / max(train.n_users, 1), 1.0)
-    mean_shown = taken_by.sum(axis=1) / n_shown
-    n_users = int(users.max(initial=0)) + 1
-    total = np.bincount(relevant[0], counts[relevant[1]], n_users)[users]
-    size = np.bincount(relevant[0], minlength=n_users)[users]
-    return {
-        "Novelty": -np.log2(share).sum(axis=1) / n_shown,
-        "Diversity": _diversity(lists, train, len(counts)),
-        "PopularityBias": mean_shown / np.maximum(total / size, 1.0),
-    }
-
-
-def _diversity(lists: Any, train: Any, n_items: int) -> FloatArray:
-    """1 - the mean cosine (of their users) of two items of a list."""
-    shown = lists >= 0
-    items, index = np.unique(np.maximum(lists, 0), return_inverse=True)
-    index = index.reshape(lists.shape)
-    cosine = user_cosines(train, items, n_items)
-    np.fill_diagonal(cosine, 0.0)
-    pairs = cosine[index[:, :, None], index[:, None, :]]
-    both = shown[:, :, None] & shown[:, None, :]
-    n_shown = shown.sum(axis=1)
-    n_pairs = np.maximum(n_shown * (n_shown - 1), 1)
-    return np.asarray(1.0 - (pairs * both).sum(axis=(1, 2)) / n_pairs)
-
-
-def _estimates(values: dict[str, FloatArray], n: int, rng: Any) -> dict[str, Estimate]:
-    size = len(next(iter(values.values())))
-    columns = np.stack(list(values.values()), axis=1)
-    means = [  # in parts: there may be many users
-        rng.multinomial(size, np.full(size, 1.0 / size), 50) @ columns / size
-        for _ in range(N_RESAMPLES // 50)
-    ]
-    low, high = np.quantile(np.concatenate(means), [0.025, 0.975], axis=0)
-    return {
-        f"{name}@{n}": Estimate(float(column.mean()), float(low[at]), float(high[at]))
-        for at, (name, column) in enumerate(values.items())
-    }
+def _list_numbers(
+    lists: list[list[Any]], users: list[Any], train: Interactions, n: int
+) -> NDArray[np.int64]:
+    """Lists as numbers of items, -1 for none; items of no event get numbers behind the others."""
+    known = {item: number for number, item in enumerate(train.items.tolist())}
+    numbers = np.full((len(lists), n), -1, np.int64)
+    for row, items in enumerate(lists):
+        if len(set(items)) < len(items):
+            twice = next(item for at, item in enumerate(items) if item in items[:at])
+            raise DataError(
+                f"evaluate_lists: the list of user {users[row]!r} has item {twice!r} twice. Give "
+                "each item once."
+            )
+        numbers[row, : len(items)] = [known.setdefault(item, len(known)) for item in items]
+    return numbers

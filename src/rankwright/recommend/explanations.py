@@ -15,6 +15,13 @@ class Recommendation(NamedTuple):
     score: float
 
 
+class SimilarUser(NamedTuple):
+    """A user and the similarity to another one; higher comes first."""
+
+    user: Any
+    score: float
+
+
 def as_list(items: list[Any], scores: list[float]) -> list[Recommendation]:
     """Recommendations of items and their scores, without a Python call for each.
 

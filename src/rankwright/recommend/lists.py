@@ -8,9 +8,10 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.util import find_spec
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,8 @@ from rankwright.exceptions import DataError, ParameterError
 from rankwright.recommend.explanations import Recommendation, as_list
 
 POOL = 10  # candidates for each place of a list that is capped or made diverse
+CELLS = 2**22  # cosines at once
+CACHED = 2**25  # cosines that are kept for the next lists
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,10 @@ class Filter:
         cap = self.max_per_category
         if cap is not None and (not isinstance(cap, int) or cap < 1):
             raise ParameterError(f"Filter(max_per_category={cap!r}): give an integer >= 1.")
+        if isinstance(self.only, str | bytes):
+            raise ParameterError(
+                f"Filter(only={self.only!r}): give a list of categories, [{self.only!r}]."
+            )
         if self.categories is None and (self.only is not None or cap is not None):
             raise ParameterError("Filter(only=, max_per_category=): give categories= as well.")
 
@@ -84,6 +91,24 @@ class Selection:
             self.allowed[_known(items, exclude, "exclude")] = False
         self._category = _categories(items, self.filter.categories)
         self._data = data
+        self._cosines: dict[int, NDArray[np.float32]] = {}
+
+    @cached_property
+    def _tables(self) -> tuple[Any, Any]:
+        """The users of each item, and the items of each user."""
+        table = item_table(self._data)
+        return table, table.T.tocsr()
+
+    def _cosine(self, item: int) -> NDArray[np.float32]:
+        """Cosines of the users of an item with those of all items; lists share most of them."""
+        row = self._cosines.get(item)
+        if row is None:
+            by_item, by_user = self._tables
+            row = (by_item[[item]] @ by_user).toarray()[0]
+            if len(self._cosines) * len(row) > CACHED:
+                self._cosines.clear()
+            self._cosines[item] = row
+        return row
 
     @property
     def is_plain(self) -> bool:
@@ -114,7 +139,6 @@ class Selection:
     def _diverse(self, ranked: IntArray, scores: FloatArray, n: int) -> IntArray:
         """Maximal marginal relevance (Carbonell and Goldstein 1998) over the best candidates."""
         ranked, scores = ranked[: POOL * n], scores[: POOL * n].astype(np.float64)
-        similarity = user_cosines(self._data, ranked)
         spread = np.ptp(scores) if len(scores) else 0.0
         relevance = (scores - scores.min(initial=0.0)) / (spread or 1.0)
         nearest, left = np.zeros(len(ranked)), np.ones(len(ranked), bool)
@@ -127,7 +151,7 @@ class Selection:
             left[at] = False
             if self._count(int(ranked[at]), used):
                 chosen.append(at)
-                nearest = np.maximum(nearest, similarity[at])
+                nearest = np.maximum(nearest, self._cosine(int(ranked[at]))[ranked])
         return np.asarray(ranked[chosen])
 
 
@@ -161,18 +185,44 @@ def _categories(items: Vocabulary, categories: Mapping[Any, Any] | None) -> NDAr
     return np.array([-1 if c is None else numbers.setdefault(c, len(numbers)) for c in of_items])
 
 
+def item_table(data: Any, n_items: int | None = None) -> Any:
+    """The users of each item as rows of length 1: a CSR array, items by users, float32."""
+    from scipy.sparse import csr_array, diags_array
+
+    shape = (n_items or data.n_items, data.n_users)
+    ones = np.ones(len(data.item), np.float32)
+    table = csr_array((ones, (data.item, data.user)), shape=shape)
+    table.data[:] = 1.0  # a repeated event counts once
+    size = np.maximum(np.diff(table.indptr), 1)
+    return (diags_array((1.0 / np.sqrt(size)).astype(np.float32)) @ table).tocsr()
+
+
 def user_cosines(data: Any, items: IntArray, n_items: int | None = None) -> FloatArray:
     """Cosines of the users of some items (distinct numbers), (n, n)."""
-    from scipy.sparse import csr_array
+    rows = item_table(data, n_items)[items]
+    return np.asarray((rows @ rows.T).toarray(), np.float64)
 
-    index = np.full(n_items or data.n_items, -1, np.int64)
-    index[items] = np.arange(len(items))
-    used = index[data.item] >= 0
-    pairs = (index[data.item[used]], data.user[used])
-    table = csr_array((np.ones(len(pairs[0])), pairs), shape=(len(items), data.n_users))
-    table.data[:] = 1.0  # a repeated event counts once
-    size = np.sqrt(np.maximum(np.asarray(table.sum(axis=1)).ravel(), 1.0))
-    return np.asarray((table @ table.T).toarray() / size[:, None] / size[None, :])
+
+def pair_cosines(data: Any, first: IntArray, second: IntArray, n_items: int) -> FloatArray:
+    """Cosines of the users of pairs of items; ``first`` ascends. Memory is bounded."""
+    shown, index = np.unique(np.concatenate([first, second]), return_inverse=True)
+    table = item_table(data, n_items)[shown]
+    left, right = np.split(index.reshape(-1), [len(first)])
+    cosine = np.zeros(len(first))
+    step = max(1, CELLS // max(len(shown), 1))
+    for start in range(0, len(shown), step):
+        pairs = slice(*np.searchsorted(left, [start, start + step]))
+        if pairs.start < pairs.stop:
+            rows = (table[start : start + step] @ table.T).toarray()
+            cosine[pairs] = rows[left[pairs] - start, right[pairs]]
+    return cosine
+
+
+def frame_of(columns: Mapping[str, Any], backend: str) -> Any:
+    """A data frame of any library that narwhals knows."""
+    import narwhals as nw
+
+    return nw.to_native(nw.from_dict(dict(columns), backend=cast("Any", backend)))
 
 
 def user_cosine(data: Any, item: int) -> FloatArray:
@@ -181,6 +231,23 @@ def user_cosine(data: Any, item: int) -> FloatArray:
     common = np.bincount(data.item[np.isin(data.user, users)], minlength=data.n_items)
     size = np.maximum(data.item_counts, 1) * max(len(users), 1)
     return np.asarray(common / np.sqrt(size))
+
+
+def nearest_users(
+    data: Any, value: FloatArray, own: FloatArray, without: int, n: int
+) -> list[tuple[int, float]]:
+    """The n users whose vectors of items have the largest cosines > 0 with ``own``, (n_items,).
+
+    ``value`` are the entries of the users' vectors, one for each row of the data; ``without`` is
+    the number of a user to leave out.
+    """
+    dot = np.bincount(data.user, value * own[data.item], data.n_users)
+    length = np.sqrt(np.bincount(data.user, value**2, data.n_users) * (own @ own))
+    cosine = np.divide(dot, length, out=np.zeros(data.n_users), where=length > 0)
+    if without >= 0:
+        cosine[without] = 0.0
+    best = np.argsort(-cosine, kind="stable")[:n]
+    return [(int(user), float(cosine[user])) for user in best if cosine[user] > 0]
 
 
 class Block(NamedTuple):
@@ -240,6 +307,22 @@ class TopLists(Mapping[Any, list[Recommendation]]):
 
     def __len__(self) -> int:
         return len(self._row)
+
+    def to_columns(self) -> dict[str, list[Any]]:
+        """Columns user, rank (from 1), item and score, one row for each place."""
+        row, rank = np.nonzero(self.number >= 0)
+        number = self.number[row, rank]
+        return {
+            "user": [self.users[at] for at in row.tolist()],
+            "rank": (rank + 1).tolist(),
+            "item": self.catalog[number].tolist(),
+            "score": self.score[row, rank].astype(np.float64).tolist(),
+        }
+
+    def to_frame(self, backend: str = "pandas") -> Any:
+        """A data frame with the columns user, rank, item and score; ``backend`` is "pandas",
+        "polars", "pyarrow", "modin" or "cudf"."""
+        return frame_of(self.to_columns(), backend)
 
     def __repr__(self) -> str:
         return f"TopLists({len(self):,} users, {self.number.shape[1]} items each at most)"

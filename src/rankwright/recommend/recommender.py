@@ -25,9 +25,9 @@ from rankwright.exceptions import (
 from rankwright.rankers import schema
 from rankwright.rankers.schema import Holds, texts
 from rankwright.recommend.events.content import ItemContent, UserMeans
-from rankwright.recommend.events.histories import Histories
+from rankwright.recommend.events.histories import Histories, Rows
 from rankwright.recommend.events.topn import EventBackend, TopN
-from rankwright.recommend.explanations import Recommendation, as_list
+from rankwright.recommend.explanations import Recommendation, SimilarUser, as_list
 from rankwright.recommend.lists import (
     Block,
     Blocks,
@@ -43,7 +43,7 @@ from rankwright.recommend.ratings.blend import (
     predict_rows,
     with_ids,
 )
-from rankwright.recommend.ratings.per_user import RANKER, PerUser
+from rankwright.recommend.ratings.per_user import RANKER, PerUser, caller_level
 from rankwright.runtime import active_engine, current_engine, map_jobs, single_threaded_blas
 
 
@@ -362,22 +362,50 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
 
     def recommend_new(
         self, ratings: Any, n: int = 10, *, exclude: Any = "taken", filter: Any = None
-    ) -> list[Recommendation]:
-        """The best items for a new user; nothing is retrained.
+    ) -> Any:
+        """The best items for a new user, or for several at once; nothing is retrained.
 
-        ``ratings`` are {item: rating}; with interactions the items taken, oldest first, or {item:
-        weight}. A rating far outside the scale of the data is used as it is, with a warning.
+        Parameters
+        ----------
+        ratings : {item: rating}, or with interactions the items taken, oldest first, or {item:
+            weight}
+            A list of these gives a list of lists; a mapping of names to these gives TopLists. Of an
+            item that is taken twice the last place counts, and the weights add up, as for known
+            users. Items that are not in the data are left out of a session with a warning. A
+            rating far outside the scale of the data is used as it is, with a warning.
+        n, exclude, filter : as in ``recommend``
         """
         _check_n("recommend_new", n)
+        check_is_fitted(self)
+        selection = Selection(self._data, exclude, filter)
+        if not _is_batch(ratings, list | Mapping if self._is_events else Mapping):
+            return next(self._new_lists([ratings], n, selection).lists(self._data.items))
+        if isinstance(ratings, Mapping):
+            names, given = list(ratings), list(ratings.values())
+            return TopLists(names, self._data.items, [self._new_lists(given, n, selection)])
+        return list(self._new_lists(ratings, n, selection).lists(self._data.items))
+
+    def _new_lists(self, sessions: Any, n: int, selection: Selection) -> Block:
+        histories = [self._new_history(session) for session in sessions]
+        if not self._is_events:
+            blocks = [self._backend.lists(history, n, selection) for history in histories]
+            return Block(*(np.concatenate(columns) for columns in zip(*blocks, strict=True)))
+        size = self._backend.block_size
+        parts = [
+            self._backend.lists(Rows.stacked(histories[start : start + size]), n, selection)
+            for start in range(0, len(histories), size)
+        ]
+        return Block(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+    def _new_history(self, ratings: Any) -> Any:
         if not isinstance(ratings, Mapping) and (
-            hasattr(self, "ratings_") or isinstance(ratings, str) or not np.iterable(ratings)
+            not self._is_events or isinstance(ratings, str) or not np.iterable(ratings)
         ):
             raise DataError(
                 f"recommend_new got {type(ratings).__name__}: give a dict {{item: rating, ...}}, "
                 "or with interactions a list of items."
             )
-        history = self._history(ratings if isinstance(ratings, Mapping) else list(ratings))
-        return self._list(history, n, exclude, filter)
+        return self._history(ratings if isinstance(ratings, Mapping) else list(ratings))
 
     def recommend_all(
         self,
@@ -442,6 +470,19 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         ids = data.items[others[order]].tolist()
         return as_list(ids, scores[order].tolist())
 
+    def similar_users(self, user: Any, n: int = 10) -> list[SimilarUser]:
+        """The users most like a user of the data (an id) or a new one (as in ``recommend_new``).
+
+        The score is the cosine of what they took, where an item of m of the N users counts
+        log(1 + N / m); with ratings it is the cosine of the ratings less each user's mean.
+        """
+        _check_n("similar_users", n)
+        check_is_fitted(self)
+        return [
+            SimilarUser(self._data.users[number].tolist(), score)
+            for number, score in self._backend.similar_users(self._history(user), n)
+        ]
+
     def explain(self, user: Any, item: Any, n: int = 5) -> Any:
         """Why an item has its score for a user (an id, or what a new user rated or took).
 
@@ -502,16 +543,33 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
     def _history(self, user: Any) -> Any:
         """What a user of the data (an id) or a new user (a mapping, or items taken) has."""
         if isinstance(user, list) and self._is_events:
-            user = dict.fromkeys(user, 1.0)
+            user = _counted(user)
         if not isinstance(user, Mapping):
             return self._known(user)
         check_is_fitted(self)
         for item, rating in user.items():
             if not schema.number().test(rating):
                 raise DataError(f"item {item!r} is rated {rating!r}, not a finite number.")
+        if self._is_events:
+            user = self._known_part(user)
         value = np.array(list(user.values()), dtype=np.float64)
         items = self._item_numbers(list(user)) if len(value) else np.zeros(0, np.int64)
         return self._backend.new(items, value, user)
+
+    def _known_part(self, session: Mapping[Any, float]) -> Mapping[Any, float]:
+        """The items of a session that are in the data; a warning names the others."""
+        known = self._data.item_vocabulary
+        unknown = [i for i in session if not (isinstance(i, Hashable) and i in known)]
+        if not unknown:
+            return session
+        example = self._data.items[:1].tolist()[0]
+        warnings.warn(
+            f"{len(unknown)} of {len(session)} items of the session are not in the data and are "
+            f"left out, such as {unknown[0]!r}; ids are such as {example!r}.",
+            RankwrightWarning,
+            stacklevel=caller_level(),
+        )
+        return {item: weight for item, weight in session.items() if item not in unknown}
 
     def _user_numbers(self, ids: list[Any]) -> IntArray:
         data = self._data
@@ -537,6 +595,21 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
                     f"{'took' if self._is_events else 'rated'} it."
                 )
         return np.asarray(known.numbers(ids))
+
+
+def _is_batch(ratings: Any, kinds: Any) -> bool:
+    """Whether these are the histories of several new users, which are no ids and no numbers."""
+    if isinstance(ratings, Mapping):
+        return any(isinstance(one, kinds) for one in ratings.values())
+    return isinstance(ratings, list) and any(isinstance(one, kinds) for one in ratings)
+
+
+def _counted(items: list[Any]) -> dict[Any, float]:
+    """How often each item was taken, in the order of their last places."""
+    counts: dict[Any, float] = {}
+    for item in items:
+        counts[item] = counts.pop(item, 0.0) + 1.0
+    return counts
 
 
 def _lists_of(histories: Any, backend: Any, n: int, selection: Selection) -> Block:

@@ -147,7 +147,8 @@ class Ratings(UsersAndItems):
         user, item, value : str or None
             Columns; None looks for common names (``userId``, ``movie_id``, ``rating`` ...).
         time : str or None
-            The column of times (numbers, dates or ISO strings); None ignores times.
+            The column of times (numbers, dates or ISO strings); None looks for a common name
+            (``timestamp``, ``date`` ...), and without one there are no times.
         duplicates : {"error", "first", "last", "mean", "keep"}, default="error"
 
         Examples
@@ -157,9 +158,9 @@ class Ratings(UsersAndItems):
         >>> Ratings.from_frame(frame, user="who").value
         array([4.5, 3. ])
         """
-        names = {"user": user, "item": item, "value": value}
-        names |= {} if time is None else {"time": time}
-        return cls.from_arrays(**columns_by_role(frame, names), duplicates=duplicates)
+        names = {"user": user, "item": item, "value": value, "time": time}
+        columns = columns_by_role(frame, names, optional=("time",))
+        return cls.from_arrays(**columns, duplicates=duplicates)
 
     def __len__(self) -> int:
         return len(self.value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.behavior.interactions import Interactions, joined
 from rankwright.data.behavior.ratings import Ratings
+from rankwright.data.behavior.times import check_unit
 from rankwright.data.vocabulary import UsersAndItems, Vocabulary, read_only
 from rankwright.exceptions import DataError
 
@@ -31,6 +33,14 @@ class Rows(NamedTuple):
         """The history of one new user."""
         ptr = np.array([0, len(items)])
         return cls(ptr, items.astype(np.int32), weight.astype(np.float32))
+
+    @classmethod
+    def stacked(cls, parts: Sequence[Rows]) -> Rows:
+        """The histories of several new users."""
+        ptr = pointers(np.concatenate([np.zeros(0, np.int64), *(np.diff(p.ptr) for p in parts)]))
+        item = np.concatenate([np.zeros(0, np.int32), *(part.item for part in parts)])
+        weight = np.concatenate([np.zeros(0, np.float32), *(part.weight for part in parts)])
+        return cls(ptr, item, weight)
 
     @property
     def n_rows(self) -> int:
@@ -188,6 +198,8 @@ class Histories(UsersAndItems):
         if (self.time is None) != (events.time is None) and len(self):
             has = "have no times, but those of fit have" if self.time is not None else "have times"
             raise DataError(f"the new events {has}: give both with times, or both without.")
+        if events.time is not None and self.time is not None:
+            check_unit(events.time, "time", self.time)
         users, number = extended(self.user_vocabulary, events.users)
         items, item = extended(self.item_vocabulary, events.items)
         user = number[events.user]

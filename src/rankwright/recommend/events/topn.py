@@ -31,7 +31,7 @@ from rankwright.recommend.events.weights import (
     scaled,
 )
 from rankwright.recommend.explanations import EventExplanation, Taken
-from rankwright.recommend.lists import POOL, Block, Selection, user_cosine
+from rankwright.recommend.lists import POOL, Block, Selection, nearest_users, user_cosine
 
 CELLS = 2**21  # scores in a block of users
 N_USERS = 1000  # users of each holdout that the weights are learned on
@@ -321,6 +321,14 @@ class EventBackend:
             return user_cosine(self.data, number)
         history = Rows.single(np.array([number]), np.ones(1))
         return np.asarray(self.model.scores(history, personal=True)[0], np.float64)
+
+    def similar_users(self, history: Rows, n: int) -> list[tuple[int, float]]:
+        """The users who took the same items; rare items count more."""
+        data, number = self.data, int(history.user[0]) if len(history.user) else -1
+        rarity = np.log1p(data.n_users / np.maximum(data.item_counts, 1))
+        own = np.zeros(data.n_items)
+        own[history.item] = rarity[history.item]
+        return nearest_users(data, rarity[data.item], own, number, n)
 
     def explain(self, history: Rows, number: int, n: int) -> EventExplanation:
         """The part of each expert, and the n items of the history that add most."""

@@ -20,10 +20,11 @@ from rankwright.rankers.base import Ranker
 from rankwright.rankers.schema import Holds
 from rankwright.recommend.events.histories import extended
 from rankwright.recommend.explanations import Explanation, Liked, Viewer
-from rankwright.recommend.lists import POOL, Block, Selection, user_cosine
+from rankwright.recommend.lists import POOL, Block, Selection, nearest_users, user_cosine
 from rankwright.recommend.ratings.base import ItemMeans, RatingModel, Reasons, Table
 from rankwright.recommend.ratings.factors import MatrixFactorization
 from rankwright.recommend.ratings.neighbors import ItemKNN, UserSimilarity
+from rankwright.recommend.ratings.per_user import caller_level
 from rankwright.runtime import map_blocks, n_threads, ranges, single_threaded_blas
 
 # Models sum squares of ratings in float32.
@@ -232,7 +233,7 @@ class RatingBackend:
                 f"Recommender: item {list(given)[at]!r} is rated {value[at]:g}, and the ratings of "
                 f"the data lie in {low:g} .. {high:g}. Give ratings on the same scale.",
                 RankwrightWarning,
-                stacklevel=4,
+                stacklevel=caller_level(),
             )
         return [Rated(items, value, -1)]
 
@@ -289,6 +290,14 @@ class RatingBackend:
     def similar(self, number: int) -> FloatArray:
         """The similarity of all items to an item: cosines of users."""
         return user_cosine(self.data, number)
+
+    def similar_users(self, history: list[Rated], n: int) -> list[tuple[int, float]]:
+        """The users whose ratings, less their means, point the same way."""
+        data, (items, value, number) = self.data, history[0]
+        mean = np.bincount(data.user, data.value, data.n_users) / np.maximum(data.user_counts, 1)
+        own = np.zeros(data.n_items)
+        own[items] = value - value.mean() if len(value) else 0.0
+        return nearest_users(data, data.value - mean[data.user], own, number, n)
 
     def explain(self, history: list[Rated], number: int, n: int) -> Explanation:
         """The users and the own ratings that say most about the score."""

@@ -116,7 +116,7 @@ def _with_defaults(ranker: Any, defaults: Mapping[str, Callable[[], Any]]) -> An
     return ranker
 
 
-def _caller_level() -> int:
+def caller_level() -> int:
     """The stack level, for the function that calls this, of the first frame outside rankwright."""
     package = str(Path(__file__).resolve().parents[2])
     frame, level = sys._getframe(1), 1
@@ -195,7 +195,7 @@ class PerUser(BaseEstimator):  # type: ignore[misc]
                 "Recommender: a user without two different ratings has no preference to learn "
                 "from, and gets the items with the best average ratings.",
                 DegenerateDataWarning,
-                stacklevel=_caller_level(),
+                stacklevel=caller_level(),
             )
             return self._means.scores(rated, value, items)
         reference = self._reference(rated, value, user)

@@ -1,0 +1,131 @@
+"""Sessions of new users: repeats, unknown items, several at once, and users like them."""
+
+from __future__ import annotations
+
+import uuid
+
+import numpy as np
+import pytest
+
+import rankwright as rw
+from rankwright.exceptions import DataError, ParameterError, RankwrightWarning
+from rankwright.recommend import Filter
+from rankwright.recommend.events import ImplicitALS, NextItems, Popularity
+from recommend.test_experts import make_events
+
+
+@pytest.fixture(scope="module")
+def model():
+    experts = [NextItems(), ImplicitALS(n_factors=8), Popularity(half_life=None)]
+    return rw.Recommender(experts=experts, random_state=0).fit(make_events())
+
+
+def test_a_session_with_repeats_is_that_of_a_known_user_with_the_same_events() -> None:
+    taken = [3, 7, 3, 9, 7, 3]
+    events = make_events()
+    own = rw.Interactions(["me"] * 6, taken, time=5000 + np.arange(6))
+    experts = [NextItems(), ImplicitALS(n_factors=8)]
+    model = rw.Recommender(experts=experts, random_state=0).fit(
+        rw.Interactions.concat([events, own])
+    )
+    assert model.recommend_new(taken) == model.recommend("me")
+    np.testing.assert_array_equal(model.scores(taken), model.scores("me"))
+    np.testing.assert_array_equal(model.scores({9: 1, 7: 2, 3: 3}), model.scores("me"))
+
+
+def test_unknown_items_are_left_out_of_a_session_with_a_warning(model) -> None:
+    with pytest.warns(RankwrightWarning, match=r"1 of 2 items .* left out, such as 'gone'") as seen:
+        found = model.recommend_new([3, "gone"])
+    assert found == model.recommend_new([3])
+    assert seen[0].filename == __file__
+    with pytest.warns(RankwrightWarning, match="1 of 1 items"):
+        assert model.recommend_new(["gone"]) == model.recommend_new([])
+
+
+def test_several_new_users_get_what_each_gets_alone(model) -> None:
+    sessions = [[3, 7], [], {9: 2.0}, [5]]
+    alone = [model.recommend_new(session, n=4) for session in sessions]
+    together = model.recommend_new(sessions, n=4)
+    named = model.recommend_new(dict(zip("abcd", sessions, strict=True)), n=4)
+    for one, best, name in zip(alone, together, "abcd", strict=True):
+        assert [item for item, _ in best] == [item for item, _ in one]
+        assert [score for _, score in best] == pytest.approx([score for _, score in one])
+        assert named[name] == best
+
+
+def test_several_new_users_with_ratings_get_what_each_gets_alone(sample) -> None:
+    rated = rw.Recommender(random_state=0).fit(sample.ratings)
+    users = [{3: 5.0, 4: 1.0}, {7: 2.0, 8: 4.0}]
+    assert rated.recommend_new(users, n=3) == [rated.recommend_new(user, n=3) for user in users]
+
+
+def test_similar_users_are_those_with_the_largest_cosines() -> None:
+    events = rw.Interactions([0, 0, 1, 1, 2, 2, 3], ["a", "b", "a", "b", "a", "c", "d"])
+    model = rw.Recommender(experts=[Popularity(half_life=None)]).fit(events)
+    found = model.similar_users(0)
+    assert [user for user, _ in found] == [1, 2]
+    assert found[0].score == pytest.approx(1.0)
+    a, b, c = np.log1p(4 / np.array([3, 2, 1]))
+    assert found[1].score == pytest.approx(a * a / np.hypot(a, b) / np.hypot(a, c))
+    assert model.similar_users(["a", "b"])[0].score == pytest.approx(1.0)
+    assert model.similar_users(3) == []
+
+
+def test_similar_users_by_ratings_rate_alike(sample) -> None:
+    model = rw.Recommender(random_state=0).fit(sample.ratings)
+    table = np.zeros((150, 80))
+    ratings = sample.ratings
+    table[ratings.user, ratings.item] = ratings.value
+    given = table != 0
+    rest = np.where(given, table - (table.sum(axis=1) / given.sum(axis=1))[:, None], 0.0)
+    cosine = rest @ rest[5] / np.linalg.norm(rest, axis=1) / np.linalg.norm(rest[5])
+    cosine[5] = 0.0
+    best = model.similar_users(ratings.users[5], n=3)
+    assert [score for _, score in best] == pytest.approx(np.sort(cosine)[::-1][:3])
+
+
+def test_uuids_are_ids_by_their_text(tmp_path) -> None:
+    ids = [uuid.UUID(int=number) for number in range(6)]
+    events = rw.Interactions(ids[:3] * 2, [*ids[3:], ids[4], ids[5], ids[3]])
+    model = rw.Recommender(experts=[Popularity(half_life=None)]).fit(events)
+    best = model.recommend(ids[0])
+    assert best == model.recommend(str(ids[0]))
+    rw.save(model, tmp_path / "model.rw")
+    assert rw.load(tmp_path / "model.rw").recommend(ids[0]) == best
+
+
+def test_one_category_as_a_text_is_refused_with_the_list_to_write() -> None:
+    with pytest.raises(ParameterError, match=r"give a list of categories, \['shoes'\]"):
+        Filter(categories={1: "shoes"}, only="shoes")
+
+
+@pytest.mark.parametrize("factor", [1e3, 1e6, 1e9])
+def test_seconds_beside_milliseconds_are_refused(factor) -> None:
+    times = np.array([1.7e9, 1.8e9, 1.75e9 * factor])
+    for make in (
+        lambda: rw.Interactions([1, 2, 3], [1, 2, 3], time=times),
+        lambda: rw.Ratings.from_arrays([1, 2, 3], [1, 2, 3], [1, 2, 3], times),
+        lambda: (
+            rw.Recommender()
+            .fit(rw.Interactions([1], [1], time=[1.7e9]))
+            .partial_fit(rw.Interactions([1], [2], time=times[2:]))
+        ),
+    ):
+        with pytest.raises(DataError, match=r"look like seconds\. Convert one"):
+            make()
+    assert rw.Interactions([1], [1], time=[1.7e12]).time[0] == 1.7e12
+
+
+def test_times_of_ratings_are_found_by_their_usual_names() -> None:
+    frame = {"user": [1], "item": [2], "rating": [3], "timestamp": [100]}
+    assert rw.Ratings.from_frame(frame).time.tolist() == [100.0]
+    del frame["timestamp"]
+    assert rw.Ratings.from_frame(frame).time is None
+
+
+def test_the_most_diverse_list_is_the_one_of_each_user_alone(model) -> None:
+    chosen = Filter(diversity=0.5)
+    lists = model.recommend_all(n=5, filter=chosen)
+    for user in list(lists)[:5]:
+        alone = model.recommend(user, n=5, filter=chosen)
+        assert [item for item, _ in lists[user]] == [item for item, _ in alone]
