@@ -104,6 +104,28 @@ def test_user_similarity(ratings: Ratings, n_neighbors: int) -> None:
     np.testing.assert_allclose(scores_of(model, ratings), wanted, rtol=1e-9)
 
 
+def test_user_similarity_by_pearson_is_the_correlation_algorithm(
+    ratings: Ratings,
+) -> None:
+    options = {"power": 1.0, "damping": 0.0, "similarity": "pearson"}
+    model = UserSimilarity(N_USERS, **options).fit(ratings)
+    value, known = tables(ratings)
+    mean = np.array([value[u, known[u]].mean() for u in range(N_USERS)])
+    table = np.where(known, value - mean[:, None], 0.0)
+    wanted = np.tile(mean[:, None], (1, N_ITEMS))
+    for u in range(N_USERS):
+        weight = np.zeros(N_USERS)
+        for other in range(N_USERS):
+            both = known[u] & known[other]
+            length = np.linalg.norm(table[u, both]) * np.linalg.norm(table[other, both])
+            weight[other] = table[u, both] @ table[other, both] / length if length > 0 else 0.0
+        for item in range(N_ITEMS):
+            mass = np.abs(weight[known[:, item]]).sum()
+            if mass > 0:
+                wanted[u, item] += weight @ table[:, item] / mass
+    np.testing.assert_allclose(scores_of(model, ratings), wanted, rtol=1e-9)
+
+
 def test_factors_are_the_posterior_of_a_linear_model(ratings: Ratings) -> None:
     model = MatrixFactorization(n_components=3, n_implicit=4, max_iter=3).fit(ratings)
     value, known = tables(ratings)

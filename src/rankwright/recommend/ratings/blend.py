@@ -143,7 +143,7 @@ class Blend(BaseEstimator):  # type: ignore[misc]
         assert isinstance(factors, MatrixFactorization)
         rows = self._ratings.by_item.order[slice(*self._ratings.by_item.ptr[item : item + 2])]
         users, points = self._ratings.user[rows], self._ratings.value[rows]
-        weight = similarity.similarity(rated, value)[users]
+        weight = similarity.similarities(rated, value)[users]
         kept = (weight > 0) & (users != user)
         items = np.array([item])
         # Scoring again without each rating is slow; factorization tells which ratings matter.

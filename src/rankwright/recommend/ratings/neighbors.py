@@ -100,22 +100,36 @@ class ItemKNN(Biased):
 
 
 class UserSimilarity(Biased):
-    """Deviations of all users, weighted by a power of their cosine similarity to the user.
+    """Deviations of all users, weighted by a power of their similarity to the user.
 
-    As :class:`rankwright.VSIM` with every user as a feature, except that deviations are taken from
-    user *and* item averages, in the cosine too, and only the most similar users count.
+    With ``similarity="cosine"`` it is :class:`rankwright.VSIM` with every user as a feature, except
+    that deviations are taken from user *and* item averages, in the cosine too, and only the most
+    similar users count. With ``similarity="pearson"`` it is the correlation algorithm of GroupLens:
+    deviations are from the users' mean ratings, two users are correlated over the items that both
+    rated, and users with a negative correlation count with its sign:
+
+        mean + sum over users of w * deviation / sum of |w|
 
     Parameters
     ----------
-    n_neighbors : number of most similar users that count
-    power : exponent of the cosine; users with a negative cosine do not count
+    n_neighbors : number of most similar users (or, by Pearson, most correlated ones of either sign)
+        that count
+    power : exponent of the similarity; users with a negative cosine do not count
     damping : shrinks averages with little total similarity toward 0
+    similarity : "cosine" or "pearson", default "cosine"
+        As printed, the correlation algorithm has ``power=1``, ``damping=0`` and counts all users.
+
+    References
+    ----------
+    J. S. Breese, D. Heckerman, C. Kadie (1998), Empirical analysis of predictive algorithms for
+    collaborative filtering.
     """
 
     _constraints: ClassVar = {
         "n_neighbors": schema.at_least(1),
         "power": schema.positive(),
-        "damping": schema.positive(),
+        "damping": schema.number(0.0),
+        "similarity": schema.one_of("cosine", "pearson"),
     }
     _learned: ClassVar = {
         "mean_": real(),
@@ -123,13 +137,26 @@ class UserSimilarity(Biased):
         "item_bias_": floats("n_items"),
     }
 
-    def __init__(self, n_neighbors: int = 1000, power: float = 2.0, damping: float = 0.02) -> None:
+    def __init__(
+        self,
+        n_neighbors: int = 1000,
+        power: float = 2.0,
+        damping: float = 0.02,
+        similarity: str = "cosine",
+    ) -> None:
         self.n_neighbors = n_neighbors
         self.power = power
         self.damping = damping
+        self.similarity = similarity
 
     def fit(self, ratings: Ratings) -> Self:
         self.mean_, self.user_bias_, self.item_bias_ = biases(ratings)
+        if self.similarity == "pearson":
+            self.mean_ = float(ratings.value.mean())
+            count = np.bincount(ratings.user, minlength=ratings.n_users)
+            total = np.bincount(ratings.user, ratings.value - self.mean_, ratings.n_users)
+            self.user_bias_ = np.asarray(total / np.maximum(count, 1))
+            self.item_bias_ = np.zeros(ratings.n_items)
         return self.prepare(ratings)
 
     def prepare(self, ratings: Ratings) -> Self:
@@ -140,8 +167,14 @@ class UserSimilarity(Biased):
         self._norm = np.sqrt(np.bincount(ratings.user, rest**2, ratings.n_users))
         return self
 
+    def user_bias(self, rated: IntArray, value: FloatArray) -> float:
+        if self.similarity == "pearson":
+            return float(value.mean()) - self.mean_ if len(value) else 0.0
+        return super().user_bias(rated, value)
+
     def scores(self, rated: IntArray, value: FloatArray, items: IntArray) -> FloatArray:
-        weight = self.similarity(rated, value) ** self.power
+        similarity = self.similarities(rated, value)
+        weight = np.abs(similarity) ** self.power
         neighbors = np.argsort(-weight, kind="stable")[: self.n_neighbors]
         neighbors = neighbors[weight[neighbors] > 0]
         counts = np.zeros(len(weight))
@@ -153,16 +186,22 @@ class UserSimilarity(Biased):
         else:
             index, item, deviation = self._by_user.rows(neighbors)
             user, columns, n_items = neighbors[index], items, len(self.item_bias_)
-        total = np.bincount(item, counts[user] * deviation, n_items)[columns]
+        signed = counts * np.sign(similarity)
+        total = np.bincount(item, signed[user] * deviation, n_items)[columns]
         mass = np.bincount(item, counts[user], n_items)[columns]
-        pull = np.asarray(total / (mass + self.damping), np.float64)
-        return self.mean_ + self.user_bias(rated, value) + self.item_bias_[items] + pull
+        pull = np.divide(total, mass + self.damping, out=np.zeros(len(items)), where=mass > 0)
+        return np.asarray(self.mean_ + self.user_bias(rated, value) + self.item_bias_[items] + pull)
 
-    def similarity(self, rated: IntArray, value: FloatArray) -> FloatArray:
-        """The cosine of every user and a user with these ratings, 0 if it is negative."""
+    def similarities(self, rated: IntArray, value: FloatArray) -> FloatArray:
+        """The similarity of every user and a user with these ratings; cosines are 0 or more."""
         own = value - self.mean_ - self.item_bias_[rated] - self.user_bias(rated, value)
         index, user, deviation = self._by_item.rows(rated)
         product = np.bincount(user, own[index] * deviation, len(self._norm))
-        length = self._norm * np.sqrt(own @ own)
-        cosine = np.divide(product, length, out=np.zeros(len(length)), where=length > 0)
-        return np.asarray(np.clip(cosine, 0.0, 1.0))
+        if self.similarity == "pearson":  # lengths over the items that both rated
+            mine = np.bincount(user, own[index] ** 2, len(self._norm))
+            theirs = np.bincount(user, deviation**2, len(self._norm))
+            length, lowest = np.sqrt(mine * theirs), -1.0
+        else:
+            length, lowest = self._norm * np.sqrt(own @ own), 0.0
+        share = np.divide(product, length, out=np.zeros(len(length)), where=length > 0)
+        return np.asarray(np.clip(share, lowest, 1.0))

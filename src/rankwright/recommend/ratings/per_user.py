@@ -237,7 +237,7 @@ class PerUser(BaseEstimator):  # type: ignore[misc]
     def _reference(self, rated: IntArray, value: FloatArray, user: int) -> ReferenceUsers:
         if self.users_ is not None:
             return self._common
-        similarity = self._similarity.similarity(rated, value)
+        similarity = self._similarity.similarities(rated, value)
         if user >= 0:
             similarity[user] = -1.0
         n = min(self.n_reference, len(similarity))
