@@ -141,6 +141,8 @@ def run(name: str, quick: bool = False) -> dict:
         systems[label] = measured(folds.fused(label, fusion), qrels, engines.measures)
         seconds = time.perf_counter() - start
         notes[label] = f"{fusion.ranker.n_estimators} rounds, {seconds:.0f} s"
+    hedge = rw.LearnedFusion(method="hedge")
+    systems["Hedge, greedy order"] = measured(folds.fused("hedge", hedge), qrels, engines.measures)
     singles = {one.name: measured(one, qrels, engines.measures) for one in engines.runs}
     systems |= best_engines(singles)
     chosen = folds.chosen_engine(singles)

@@ -200,3 +200,74 @@ def test_bad_input_is_refused_by_name() -> None:
             rw.LearnedFusion().fit_preferences(runs, [preference])
     with pytest.raises(DataError, match="got Pairs: give a list"):
         rw.LearnedFusion().fit_preferences(runs, rw.Pairs([0], [1]))
+
+
+HEDGE = {
+    "good": {"p": ["a", "b", "c"], "q": ["a", "c", "b"]},
+    "bad": {"p": ["c", "b", "a"], "q": ["b", "a"]},
+}
+JUDGED = {"p": {"a": 2, "b": 1}, "q": {"a": 1}}
+
+
+def test_hedge_multiplies_weights_by_losses_computed_by_hand() -> None:
+    fusion = rw.LearnedFusion(method="hedge", beta=0.25).fit(HEDGE, JUDGED)
+    # p: pairs a > b, a > c, b > c; good has all, bad none. q: a > b, a > c; bad lists b, a, and
+    # not c, so one of its two is right.
+    weights = np.array([1.0, 0.25**1.0])
+    weights /= weights.sum()
+    after = weights * [1.0, 0.25**0.5]
+    np.testing.assert_allclose(fusion.weights_, after / after.sum())
+    together = 0.5 * 1.0 + weights[1] * 0.5
+    np.testing.assert_allclose(fusion.loss_, [0.0, 1.5, together])
+    same = rw.LearnedFusion(method="hedge", beta=0.25).fit_preferences(
+        HEDGE, [("p", "a", "b"), ("p", "a", "c"), ("p", "b", "c"), ("q", "a", "b"), ("q", "a", "c")]
+    )
+    np.testing.assert_allclose(same.weights_, fusion.weights_)
+
+
+def test_hedge_orders_greedily_by_weighted_preferences(seen, unseen) -> None:
+    fusion = rw.LearnedFusion(method="hedge").fit(seen.runs, seen.qrels)
+    runs = {run.name: run.to_dict() for run in unseen.runs}
+    fused = fusion.fuse(unseen.runs).to_dict()
+    for query in list(fused)[:10]:
+        docs = sorted({doc for run in runs.values() for doc in run[query]})
+
+        def prefers(u: str, v: str, query: str = query) -> float:
+            total = 0.0
+            for weight, name in zip(fusion.weights_, fusion.engines_, strict=True):
+                scores = runs[name][query]
+                one, other = scores.get(u, -np.inf), scores.get(v, -np.inf)
+                total += weight * (0.5 if one == other else float(one > other))
+            return total
+
+        left, order = list(docs), []
+        while left:
+            favor = [sum(prefers(u, v) - prefers(v, u) for v in left) for u in left]
+            order.append(left.pop(int(np.argmax(np.round(favor, 9)))))
+        assert sorted(fused[query], key=fused[query].get, reverse=True) == order
+
+
+def test_hedge_keeps_its_bound_and_finds_good_engines(seen, unseen) -> None:
+    fusion = rw.LearnedFusion(method="hedge", beta=0.7).fit(seen.runs, seen.qrels)
+    *engines, together = fusion.loss_
+    bound = (min(engines) * np.log(1 / 0.7) + np.log(len(engines))) / (1 - 0.7)
+    assert together <= bound
+    assert np.argmax(fusion.weights_) == np.argmin(engines)
+    equal = rw.LearnedFusion(method="hedge", beta=1.0).fit(seen.runs, seen.qrels)
+    learned, plain = (_ap(f.fuse(unseen.runs), unseen.qrels) for f in (fusion, equal))
+    assert learned > plain
+
+
+def test_hedge_is_saved_and_is_not_a_file_of_scores(seen, unseen, tmp_path) -> None:
+    fusion = rw.LearnedFusion(method="hedge").fit(seen.runs, seen.qrels)
+    rw.save(fusion, tmp_path / "hedge.rw")
+    loaded = rw.load(tmp_path / "hedge.rw")
+    assert loaded.fuse(unseen.runs).to_dict() == fusion.fuse(unseen.runs).to_dict()
+    with pytest.raises(ParameterError):
+        rw.export(fusion, tmp_path / "hedge.sql", to="sql")
+
+
+@pytest.mark.parametrize("options", [{"ranker": rw.RankSVM()}, {"features": "minmax"}])
+def test_hedge_refuses_what_it_does_not_use(options, seen) -> None:
+    with pytest.raises(ParameterError):
+        rw.LearnedFusion(method="hedge", **options).fit(seen.runs, seen.qrels)

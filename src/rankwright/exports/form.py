@@ -148,6 +148,11 @@ def _served(model: Any) -> SavedScorer:
     kind, names = type(model).__name__, None
     if hasattr(model, "engines_"):  # a learned fusion: each engine is a feature
         model, names = model.ranker_, model.engines_
+        if model is None:
+            raise ParameterError(
+                "export: LearnedFusion(method='hedge') puts whole lists in order and scores no "
+                "rows. Use method='ranker'."
+            )
     for step in classes.foreign_steps(model):
         raise ParameterError(
             f"export: no target holds the step {step} of this pipeline. Use StandardScaler, "

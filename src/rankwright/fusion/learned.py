@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,7 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.runs import Qrels, Run
-from rankwright.exceptions import DataError, DegenerateDataWarning
+from rankwright.exceptions import DataError, DegenerateDataWarning, ParameterError
+from rankwright.feedback.base import Grades
 from rankwright.feedback.pairs import Pairs
 from rankwright.fusion.methods import as_runs
 from rankwright.fusion.normalization import NORMS, normalized
@@ -23,12 +25,14 @@ from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
 from rankwright.rankers.boosting.rankboost import RankBoost
 from rankwright.rankers.schema import Holds
+from rankwright.runtime import require_memory
 
 FEATURES = ("position", *NORMS)
+CUT = "Cut the lists to fewer documents, or use method='ranker'."
 
 
 class LearnedFusion(BaseEstimator):  # type: ignore[misc]
-    """Learned metasearch: a ranker, by default RankBoost, on the ranks of several engines.
+    r"""Learned metasearch: a ranker, by default RankBoost, on the ranks of several engines.
 
     Each engine is a feature: the negative rank of the document in the engine's list.
     An engine that does not list a document abstains (NaN). The ranker learns from judged queries
@@ -36,6 +40,15 @@ class LearnedFusion(BaseEstimator):  # type: ignore[misc]
 
     Engines are identified by name: give the same names when fusing, in any order. An engine that
     is missing abstains for all documents; an unknown engine is refused.
+
+    ``method="hedge"`` learns one weight per engine instead (Cohen, Schapire and Singer). Engine i
+    prefers document u to v by :math:`R_i(u, v) = 1`, 1/2 for a tie, else 0; documents that it does
+    not list are tied below those it lists. With each judged query in sequence, weights are
+    multiplied by :math:`\beta^{L_i}`, where :math:`L_i` is 1 minus the mean of :math:`R_i` over the
+    pairs of the query, the better one first. The documents of a new query are put in order
+    greedily: first the one that the weighted preferences favor most over all others, then the next
+    among the rest. That is at least half as good as the best order. After all queries the weighted
+    engines together have lost at most :math:`(L \ln(1/\beta) + \ln n) / (1 - \beta)`, L the loss of the best engine.
 
     Parameters
     ----------
@@ -47,16 +60,24 @@ class LearnedFusion(BaseEstimator):  # type: ignore[misc]
     features : {"position", "minmax", "max", "sum", "zscore", "rank", "borda", "none"}
         The negative rank (default), or the engine's own score, normalized by
         :func:`rankwright.fusion.normalize` (``none``: unchanged).
+    method : "ranker" or "hedge", default "ranker"
+        "hedge" needs no ranker and no features.
+    beta : float in (0, 1), default 0.5
+        With "hedge": how much the weight of an engine drops that is wrong about a whole query.
 
     Attributes
     ----------
-    ranker_ : the fitted ranker
+    ranker_ : the fitted ranker, None with "hedge"
     engines_ : tuple of str, the name of each feature
+    weights_ : (n_engines,) array, of sum 1, None without "hedge"
+    loss_ : (n_engines + 1,) array, None without "hedge"
+        The total loss of each engine over the judged queries and, last, that of the weighted ones.
 
     References
     ----------
     Y. Freund, R. Iyer, R. E. Schapire, Y. Singer: An efficient boosting algorithm for combining
     preferences. JMLR 4, 2003, sections 2.1 and 6.1.
+    W. W. Cohen, R. E. Schapire, Y. Singer: Learning to order things. JAIR 10, 1999.
 
     Examples
     --------
@@ -74,11 +95,22 @@ class LearnedFusion(BaseEstimator):  # type: ignore[misc]
     _constraints: ClassVar = {
         "ranker": schema.optional(schema.instance_of("a ranker", Ranker)),
         "features": schema.one_of(*FEATURES),
+        "method": schema.one_of("ranker", "hedge"),
+        "beta": schema.positive(1),
     }
 
-    def __init__(self, ranker: Any = None, *, features: str = "position") -> None:
+    def __init__(
+        self,
+        ranker: Any = None,
+        *,
+        features: str = "position",
+        method: str = "ranker",
+        beta: float = 0.5,
+    ) -> None:
         self.ranker = ranker
         self.features = features
+        self.method = method
+        self.beta = beta
 
     def fit(self, runs: Any, qrels: Qrels, **fit_params: Any) -> Self:
         """Fit the ranker to judged queries.
@@ -101,6 +133,18 @@ class LearnedFusion(BaseEstimator):  # type: ignore[misc]
                 "LearnedFusion.fit: no query of the runs was judged. Check that qrels and runs use "
                 "the same query ids."
             )
+        self.ranker_ = self.weights_ = self.loss_ = None
+        if self.method == "hedge":
+            if fit_params:
+                raise ParameterError(
+                    f"LearnedFusion(method='hedge').fit got {next(iter(fit_params))}: Hedge has no "
+                    "ranker to pass it on to."
+                )
+            rows = np.flatnonzero(judged)
+            pairs = Grades(grades[judged], pool.query[judged]).to_pairs()
+            weight = np.ones(pairs.n_pairs)
+            self._hedge(pool, rows[pairs.upper], rows[pairs.lower], weight)
+            return self
         X, qid = self._matrix(pool)[judged], pool.query[judged]
         self.ranker_ = clone(self._ranker()).fit(X, grades[judged], qid=qid, **fit_params)
         self.engines_ = pool.names
@@ -118,6 +162,10 @@ class LearnedFusion(BaseEstimator):  # type: ignore[misc]
         """
         pool = self._pool(runs)
         pairs = _pairs(pool, preferences)
+        self.ranker_ = self.weights_ = self.loss_ = None
+        if self.method == "hedge":
+            self._hedge(pool, pairs.upper, pairs.lower, pairs.weight)
+            return self
         self.ranker_ = clone(self._ranker()).fit_feedback(self._matrix(pool), pairs)
         self.engines_ = pool.names
         return self
@@ -142,8 +190,26 @@ class LearnedFusion(BaseEstimator):  # type: ignore[misc]
         pool = Pool.of([by_name.get(engine, empty) for engine in self.engines_])
         if len(pool.query) == 0:
             return pool.run(np.zeros(0), name)
+        if self.weights_ is not None:
+            return pool.run(_greedy_order(pool, self.weights_), name)
         score = self.ranker_.decision_function(self._matrix(pool), qid=pool.query)
         return pool.run(score, name)
+
+    def _hedge(self, pool: Pool, upper: IntArray, lower: IntArray, weight: FloatArray) -> None:
+        """Weights of the engines after all queries, in the order in which the runs list them."""
+        wrong = 0.5 - 0.5 * np.sign(pool.full_rank[lower] - pool.full_rank[upper])
+        weights, total = np.full(len(pool.names), 1.0 / len(pool.names)), 0.0
+        losses = np.zeros(len(pool.names))
+        for query in np.unique(pool.query[upper]):
+            mine = (pool.query[upper] == query) & (weight > 0)
+            if not mine.any():
+                continue
+            loss = np.average(wrong[mine], axis=0, weights=weight[mine])
+            losses += loss
+            total += float(weights @ loss)
+            weights = weights * self.beta**loss
+            weights /= weights.sum()
+        self.weights_, self.loss_, self.engines_ = weights, np.append(losses, total), pool.names
 
     @property
     def n_features_in_(self) -> int:
@@ -153,21 +219,34 @@ class LearnedFusion(BaseEstimator):  # type: ignore[misc]
     @classmethod
     def learned(cls) -> dict[str, Holds]:
         """The learned attributes and their types."""
-        return {"ranker_": Holds((Ranker,)), "engines_": Holds((tuple,))}
+        return {
+            "ranker_": Holds((Ranker,), optional=True),
+            "engines_": Holds((tuple,)),
+            "weights_": schema.floats("n_engines", low=0.0, optional=True),
+            "loss_": schema.floats("n_losses", low=0.0, optional=True),
+        }
 
     def _loaded(self) -> None:
-        names, n_features = self.engines_, self.ranker_.n_features_in_
+        names = self.engines_
+        if (self.ranker_ is None) == (self.weights_ is None):
+            raise DataError("LearnedFusion: the file needs either a ranker or weights of engines.")
+        n_features = len(self.weights_) if self.ranker_ is None else self.ranker_.n_features_in_
         if {type(name) for name in names} != {str}:
             raise DataError("LearnedFusion: engines_ holds names that are not text.")
         if not len(names) == len(set(names)) == n_features:
             raise DataError(
                 f"LearnedFusion: engines_ has {len(set(names))} distinct names in {len(names)}; "
-                f"the ranker has {n_features} features."
+                f"the model has {n_features}."
             )
 
     def _pool(self, runs: Any) -> Pool:
         for name, constraint in self._constraints.items():
             constraint.check(type(self).__name__, name, getattr(self, name))
+        if self.method == "hedge" and (self.ranker is not None or self.features != "position"):
+            raise ParameterError(
+                "LearnedFusion(method='hedge') uses the ranks of the engines and no ranker. Leave "
+                "out ranker and features, or use method='ranker'."
+            )
         return Pool.of(as_runs(runs))
 
     @staticmethod
@@ -187,6 +266,25 @@ class LearnedFusion(BaseEstimator):  # type: ignore[misc]
             return values
         lowest = np.nan_to_num(pool.lowest(values))  # 0 for an engine without a list
         return np.where(np.isnan(values), lowest[pool.query], values)
+
+
+def _greedy_order(pool: Pool, weights: FloatArray) -> FloatArray:
+    """Scores n, n - 1, ... of each query's documents in greedy order of weighted preferences."""
+    score = np.empty(len(pool.query))
+    for start, stop in pairwise(pool.ptr.tolist()):
+        ranks, n = pool.full_rank[start:stop], stop - start
+        require_memory(24.0 * n * n, f"LearnedFusion: preferences between {n:,} documents", CUT)
+        # Row u of ``favor``: by how much u is preferred to each other document, -1 .. 1.
+        favor = np.zeros((n, n))
+        for column, weight in zip(ranks.T, weights, strict=True):
+            favor += weight * np.sign(column[None, :] - column[:, None])
+        potential = favor.sum(axis=1)
+        for place in range(n, 0, -1):
+            best = int(np.argmax(potential))
+            score[start + best] = place
+            potential -= favor[:, best]
+            potential[best] = -np.inf
+    return score
 
 
 def _index(ids: NDArray[Any], keys: Iterable[Any]) -> IntArray:
