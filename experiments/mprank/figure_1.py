@@ -19,6 +19,7 @@ from rankwright.exceptions import ConvergenceWarning
 RESULTS = Path(__file__).parents[1] / "_results"
 ROUNDS = (1, 2, 3, 5, 10, 20, 40, 80, 120)
 SIZES = (300, 600, 900, 1200, 2400, 4800)
+SHARES = (0.9, 0.5, 0.25, 0.1, 0.05, 0.02, 0.01)  # of the largest constant rate that converges
 GAMMAS = (1e-4, 1e-3, 1e-2)
 
 
@@ -48,8 +49,32 @@ def convergence() -> dict[str, Any]:
         print(f"{rounds:5} rounds {found[str(rounds)][0]:8.4f} {found[str(rounds)][1]:8.4f}")
     stopped = rw.MPRank(**options, solver="online").fit(*train)
     found["stopped after"] = stopped.n_iter_
+    found["constant rate"] = constant_rates(options, train, test)
     print(f"the paper's rule (cost moves < 0.01 % in a round) stops after {stopped.n_iter_} rounds")
     return found
+
+
+def constant_rates(options: dict[str, Any], train: Any, test: Any) -> dict[str, Any]:
+    """The sweep as printed, with one rate for all rows and rounds, as a share of the largest."""
+    highest = _largest_rate(options, train)
+    found: dict[str, Any] = {}
+    print(f"constant rate eta, at most {highest:.2g}: rounds by the paper's rule, MSD")
+    for share in SHARES:
+        model = rw.MPRank(**options, solver="online", learning_rate=share * highest, max_iter=5000)
+        found[f"{share:g}"] = [*errors(model, train, test), model.n_iter_]
+        print(
+            f"{share:12g} of it {model.n_iter_:6} rounds {found[f'{share:g}'][0]:8.4f} "
+            f"{found[f'{share:g}'][1]:8.4f}"
+        )
+    return found
+
+
+def _largest_rate(options: dict[str, Any], train: Any) -> float:
+    """1 / (max K_ii + m / (2 C)) of centered rows: twice the best step of the longest row."""
+    X, _ = train
+    K = np.exp(-options["gamma"] * ((X[:, None] - X[None]) ** 2).sum(axis=2))
+    K = K - K.mean(axis=0) - K.mean(axis=1)[:, None] + K.mean()
+    return float(1.0 / (K.diagonal().max() + len(X) / (2.0 * options["C"])))
 
 
 def errors(model: Any, train: tuple[Any, Any], test: tuple[Any, Any]) -> list[float]:

@@ -86,6 +86,11 @@ TABLE_2 = [
     *ensembles((0.1, 0.2, 0.3)),
 ]
 NEW = [
+    Method(
+        "OAP-VP as printed, tau 0.3",  # v_i = "the number of correct ranks made by each PRank"
+        lambda seed: OAPVoting(count="correct", tau=0.3, random_state=seed),
+        votes=True,
+    ),
     Method("PRank-VP, correct rounds", lambda seed: VotedPRank(count="correct"), votes=True),
     Method("averaged PRank", lambda seed: PRank(average=True)),
     Method("PRank, ROMMA", lambda seed: PRank(update="romma")),

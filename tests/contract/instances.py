@@ -41,6 +41,7 @@ INSTANCES = [
     rw.ProportionalOdds(kernel="rbf"),
     rw.FRank(n_estimators=20),
     rw.FRank(n_estimators=20, cumulative="signed", max_bins=None),
+    rw.FRank(n_estimators=5, choice="full"),
     rw.MPRank(),
     rw.MPRank(kernel="rbf"),
     rw.MPRankCV(),

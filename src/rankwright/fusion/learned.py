@@ -24,7 +24,7 @@ from rankwright.fusion.pool import Pool
 from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
 from rankwright.rankers.boosting.rankboost import RankBoost
-from rankwright.rankers.schema import Holds
+from rankwright.rankers.schema import Holds, Learned
 from rankwright.runtime import require_memory
 
 FEATURES = ("position", *NORMS)
@@ -48,7 +48,8 @@ class LearnedFusion(BaseEstimator):  # type: ignore[misc]
     pairs of the query, the better one first. The documents of a new query are put in order
     greedily: first the one that the weighted preferences favor most over all others, then the next
     among the rest. That is at least half as good as the best order. After all queries the weighted
-    engines together have lost at most :math:`(L \ln(1/\beta) + \ln n) / (1 - \beta)`, L the loss of the best engine.
+    engines together have lost at most :math:`(L \ln(1/\beta) + \ln n) / (1 - \beta)`, where L is
+    the loss of the best engine.
 
     Parameters
     ----------
@@ -98,6 +99,10 @@ class LearnedFusion(BaseEstimator):  # type: ignore[misc]
         "method": schema.one_of("ranker", "hedge"),
         "beta": schema.positive(1),
     }
+
+    ranker_: Any
+    weights_: FloatArray | None
+    loss_: FloatArray | None
 
     def __init__(
         self,
@@ -217,7 +222,7 @@ class LearnedFusion(BaseEstimator):  # type: ignore[misc]
         return len(self.engines_)
 
     @classmethod
-    def learned(cls) -> dict[str, Holds]:
+    def learned(cls) -> dict[str, Holds | Learned]:
         """The learned attributes and their types."""
         return {
             "ranker_": Holds((Ranker,), optional=True),
@@ -230,7 +235,7 @@ class LearnedFusion(BaseEstimator):  # type: ignore[misc]
         names = self.engines_
         if (self.ranker_ is None) == (self.weights_ is None):
             raise DataError("LearnedFusion: the file needs either a ranker or weights of engines.")
-        n_features = len(self.weights_) if self.ranker_ is None else self.ranker_.n_features_in_
+        n_features = self.ranker_.n_features_in_ if self.weights_ is None else len(self.weights_)
         if {type(name) for name in names} != {str}:
             raise DataError("LearnedFusion: engines_ holds names that are not text.")
         if not len(names) == len(set(names)) == n_features:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rankwright import FRank
+from rankwright import FRank, ParameterError
 from rankwright.feedback.base import Grades
 from rankwright.feedback.pair_losses import all_batches
 from rankwright.feedback.pairs import Pairs
@@ -128,6 +128,55 @@ def test_choice_by_loss_leaves_no_more_loss_than_by_descent() -> None:
     assert least.losses_[1] <= descent.losses_[1]
     longer = FRank(n_estimators=10, choice="loss", cumulative="signed").fit(X, y, qid=qid)
     assert (np.diff(longer.losses_) < 0).all()
+
+
+def full_twin(X: Any, feedback: Grades, n_estimators: int) -> list[float]:
+    """As printed: the lowest loss over all weak rankings, each with the published weight."""
+    pairs, weight = pair_weights(feedback)
+    scores, losses = np.zeros(len(X)), []
+    for _ in range(n_estimators):
+        chance = 1 / (1 + np.exp(-(scores[pairs.upper] - scores[pairs.lower])))
+        slope = weight * 0.5 * np.sqrt(chance) * (1 - chance)
+        potential = np.bincount(pairs.upper, slope, len(X)) - np.bincount(
+            pairs.lower, slope, len(X)
+        )
+        dust = 0.5 / feedback.n_pairs * np.abs(potential).sum() / 2
+        least, best = np.inf, scores
+        for column in X.T:
+            missing = np.isnan(column)
+            cuts = [(t, q) for t in np.unique(column[~missing])[:-1] for q in (0, 1)]
+            for threshold, default in [(-np.inf, 0), *cuts] if missing.any() else cuts:
+                h = np.where(missing, default, column > threshold)
+                order = h[pairs.upper] - h[pairs.lower]
+                right, wrong = slope[order > 0].sum(), slope[order < 0].sum()
+                after = scores + 0.5 * np.log((right + dust) / (wrong + dust)) * h
+                if (loss := mean_loss(after, pairs, weight)) < least - 1e-12:
+                    least, best = loss, after
+        scores = best
+        losses.append(least)
+    return losses
+
+
+@pytest.mark.parametrize("max_bins", [None, 255])
+def test_a_full_search_takes_the_lowest_loss_of_all_weak_rankings(max_bins: Any) -> None:
+    rng = np.random.default_rng(4)
+    X = np.round(rng.normal(size=(40, 3)), 1)
+    X[rng.random(40) < 0.2, 0] = np.nan
+    y = np.digitize(np.nan_to_num(X[:, 0]) + X[:, 1] + rng.normal(size=40), [0.0, 1.0])
+    feedback = Grades(y, np.repeat(np.arange(5), 8))
+    model = FRank(n_estimators=6, choice="full", max_bins=max_bins).fit_feedback(X, feedback)
+    np.testing.assert_allclose(model.losses_[1:], full_twin(X, feedback, 6), rtol=1e-9)
+    one = FRank(n_estimators=1, choice="loss", max_bins=max_bins).fit_feedback(X, feedback)
+    assert model.losses_[1] <= one.losses_[1]
+    np.testing.assert_array_equal(
+        FRank(n_estimators=6, choice="full", max_bins=max_bins).fit_feedback(X, feedback).alpha_,
+        model.alpha_,
+    )
+
+
+def test_a_full_search_has_no_constraint_to_keep() -> None:
+    with pytest.raises(ParameterError):
+        FRank(choice="full", cumulative="signed").fit([[0.0], [1.0]], [0, 1])
 
 
 def test_pairs_of_confidence_one_half_are_drawn_together() -> None:

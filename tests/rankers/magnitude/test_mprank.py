@@ -137,6 +137,34 @@ def test_the_paper_stops_the_sweep_after_a_few_rounds(twin: Any) -> None:
     assert model.cost_ == pytest.approx(batch.cost_, rel=0.02)
 
 
+def test_a_constant_rate_is_the_sweep_as_printed(twin: Any) -> None:
+    rows, C, rate, rounds = twin.rows("one list"), 5.0, 0.02, 4
+    X, y, m = np.asarray(rows.X), np.asarray(rows.y, float), len(rows.y)
+    center = np.eye(m) - 1.0 / m
+    K, target, alpha = center @ X @ X.T @ center, y - y.mean(), np.zeros(m)
+    for _ in range(rounds):
+        for i in range(m):
+            alpha[i] += rate * (2 * (target[i] - alpha @ K[i]) - m / C * alpha[i])
+    with pytest.warns(ConvergenceWarning):
+        model = rw.MPRank(C=C, solver="online", learning_rate=rate, max_iter=rounds, tol=1e-12).fit(
+            X, y
+        )
+    np.testing.assert_allclose(model.coef_, (center @ X).T @ alpha, rtol=1e-9)
+
+
+def test_a_constant_rate_reaches_the_batch_solution_or_is_refused(twin: Any) -> None:
+    rows = twin.rows("one list")
+    batch = rw.MPRank(C=5.0).fit(rows.X, rows.y)
+    options = {"C": 5.0, "solver": "online", "max_iter": 10_000}
+    slow = rw.MPRank(**options, learning_rate=0.01, tol=1e-12).fit(rows.X, rows.y)
+    np.testing.assert_allclose(slow.coef_, batch.coef_, rtol=1e-3)
+    assert slow.n_iter_ > rw.MPRank(**options, tol=1e-12).fit(rows.X, rows.y).n_iter_
+    with pytest.raises(ParameterError):
+        rw.MPRank(**options, learning_rate=10.0).fit(rows.X, rows.y)
+    with pytest.raises(ParameterError):
+        rw.MPRank(C=5.0, learning_rate=0.01).fit(rows.X, rows.y)
+
+
 def test_a_sweep_that_runs_out_of_rounds_says_so(twin: Any) -> None:
     rows = twin.rows("one list")
     with pytest.warns(ConvergenceWarning, match="after 2 rounds"):

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from rankwright._typing import FloatArray
-from rankwright.exceptions import DegenerateDataWarning
+from rankwright.exceptions import DegenerateDataWarning, ParameterError
 from rankwright.feedback.base import Feedback, Grades
 from rankwright.feedback.pair_losses import Batch, all_batches
 from rankwright.feedback.pair_weights import power_above
@@ -18,6 +18,7 @@ from rankwright.rankers.boosting.binning import MAX_BINS, Columns
 from rankwright.rankers.boosting.ensemble import THRESHOLDS, ThresholdRanker, round_scores
 from rankwright.rankers.boosting.weak_learners.features import WeakRanking, split_alpha
 from rankwright.rankers.boosting.weak_learners.splitting import (
+    BinnedScan,
     Directions,
     Scan,
     threshold_scan,
@@ -49,12 +50,12 @@ class FRank(ThresholdRanker):
     Parameters
     ----------
     n_estimators : int, default 100
-    choice : "descent" or "loss", default "descent"
+    choice : "descent", "loss" or "full", default "descent"
         How a round chooses its threshold. ``"descent"``: the one along which the loss falls
-        fastest.
-        ``"loss"``, as published: the one with the lowest loss after its step, among the best cuts
-        by descent of every feature in both directions. It is slower: each candidate needs a sum
-        over all pairs.
+        fastest. ``"full"``, as published: the one with the lowest loss after its step, of all
+        thresholds of all features. Each of them needs two sums over all pairs, so it is for small
+        data or a small ``max_bins``. ``"loss"``: the same among the best cuts by descent of every
+        feature in both directions.
     cumulative : "signed", True or False, default False
         Constraint on the contribution of a feature, as in :class:`RankBoost`. The published form
         has none.
@@ -94,7 +95,7 @@ class FRank(ThresholdRanker):
 
     _constraints: ClassVar = {
         "n_estimators": schema.at_least(1),
-        "choice": schema.one_of("descent", "loss"),
+        "choice": schema.one_of("descent", "loss", "full"),
         "cumulative": schema.one_of("signed", True, False),
         "max_bins": MAX_BINS,
         "smoothing": schema.optional(schema.positive(0.25)),
@@ -130,6 +131,14 @@ class FRank(ThresholdRanker):
         self.normalize = normalize
         self.early_stopping = early_stopping
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.choice == "full" and self.cumulative is not False:
+            raise ParameterError(
+                f"FRank(choice='full', cumulative={self.cumulative!r}): the published search "
+                "has no constraint. Use cumulative=False, or choice='loss'."
+            )
+
     def _fit(self, X: Any, feedback: Feedback, validation: Validation | None = None) -> None:
         loss = FidelityLoss(all_batches(feedback, None, X, by_query=True), feedback)
         rounds: list[WeakRanking] = []
@@ -140,7 +149,10 @@ class FRank(ThresholdRanker):
                 scan = threshold_scan(columns, pool)
                 directions = Directions(self.cumulative, "learned", X.shape[1])
                 for _ in range(self.n_estimators):
-                    weak = self._round(scan, directions, loss)
+                    if self.choice == "full":
+                        weak = self._full_round(scan, columns, loss)
+                    else:
+                        weak = self._round(scan, directions, loss)
                     if weak is None:
                         break
                     rounds.append(weak)
@@ -160,11 +172,9 @@ class FRank(ThresholdRanker):
     def _round(self, scan: Scan, directions: Directions, loss: FidelityLoss) -> WeakRanking | None:
         """Add the best weak ranking, if any lowers the loss."""
         earlier_gain = scan.scan(loss, directions.earlier)
-        smoothing = self.smoothing or 1.0 / (2.0 * max(loss.n_pairs, 2.0))
 
         def weigh(candidate: Any) -> float:
-            right, wrong = loss.split(scan.h(*candidate[:3]))
-            return split_alpha(right, wrong, smoothing * loss.total)
+            return self._weight(loss, scan.h(*candidate[:3]))
 
         chosen: Any = directions.choose(scan, loss, earlier_gain, weigh)
         if chosen is None:
@@ -179,6 +189,38 @@ class FRank(ThresholdRanker):
         directions.record(scan, chosen, alpha)
         threshold = scan.threshold(chosen.feature, chosen.cut)
         return WeakRanking(chosen.feature, threshold, chosen.default, alpha)
+
+    def _weight(self, loss: FidelityLoss, hit: Any) -> float:
+        """The published weight of a weak ranking."""
+        smoothing = self.smoothing or 1.0 / (2.0 * max(loss.n_pairs, 2.0))
+        return split_alpha(*loss.split(hit), smoothing * loss.total)
+
+    def _full_round(self, scan: Scan, columns: Columns, loss: FidelityLoss) -> WeakRanking | None:
+        """Add the weak ranking that leaves the lowest loss, if any lowers it."""
+        least, best = loss.value, None
+        for feature in range(scan.n_features):
+            values = columns.values(feature, np.arange(columns.n_rows))
+            missing = np.isnan(values)
+            for threshold in _thresholds(scan, feature, values[~missing]):
+                for default in (0, 1) if missing.any() and threshold > -np.inf else (0,):
+                    hit = np.where(missing, default, values > threshold).astype(np.uint8)
+                    alpha = self._weight(loss, hit)
+                    after = loss.after(hit, alpha)
+                    if after < least - 1e-12:  # rounding decides nothing
+                        least, best = after, (feature, threshold, default, alpha, hit)
+        if best is None:
+            return None
+        feature, threshold, default, alpha, hit = best
+        return WeakRanking(feature, threshold, default, loss.descend(hit, alpha))
+
+
+def _thresholds(scan: Scan, feature: int, values: FloatArray) -> list[float]:
+    """All thresholds of a feature; -inf divides rows that have it from those that lack it."""
+    if isinstance(scan, BinnedScan):
+        found = [scan.threshold(feature, cut) for cut in range(scan.empty_cut(feature))]
+    else:
+        found = np.unique(values)[:-1].tolist()
+    return [-np.inf, *found] if scan.abstains[feature] else found
 
 
 class FidelityLoss:

@@ -115,13 +115,14 @@ def left_out_pairs_approximately(inverse, codes, ptr, diagonal, shift, residual,
 
 
 @njit(cache=True, nogil=True)
-def sweep(table, square, target, ridge, is_gram, alpha, product):
-    """One round of section 2.5: every dual coefficient once, with the step 1 / (2 K_ii + m / C).
+def sweep(table, square, target, ridge, rate, is_gram, alpha, product):
+    """One round of section 2.5: every dual coefficient once.
 
     table    (n_rows, n_columns) float64: the centered Gram matrix K, or the centered rows
     square   (n_rows,) float64, K_ii
     target   (n_rows,) float64, centered grades
     ridge    m / (2 C)
+    rate     the constant eta of the paper, or 0: the best step, 1 / (2 K_ii + m / C)
     alpha    (n_rows,) float64                      changed in place
     product  (n_columns,) float64, table' alpha     changed in place
 
@@ -136,8 +137,13 @@ def sweep(table, square, target, ridge, is_gram, alpha, product):
         else:
             for k in range(d):
                 score += table[i, k] * product[k]
-        step = (target[i] - score - ridge * alpha[i]) / (square[i] + ridge)
-        growth += step * step * (square[i] + ridge)
+        slope, bend = target[i] - score - ridge * alpha[i], square[i] + ridge
+        if rate == 0.0:
+            step = slope / bend
+            growth += step * step * bend
+        else:
+            step = 2.0 * rate * slope
+            growth += step * (2.0 * slope - step * bend)
         if step != 0.0:
             alpha[i] += step
             for k in range(d):

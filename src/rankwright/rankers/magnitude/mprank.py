@@ -84,6 +84,10 @@ class MPRank(LeaveOut, MagnitudeRanker):
         squared length that they may leave out).
     max_iter : int, default 1000
         Maximum number of rounds of the online solver or Newton steps of the absolute loss.
+    learning_rate : float > 0 or None, default None
+        The constant rate of the online solver as printed. It needs to be below
+        1 / (K(x, x) + m / (2 C)) for centered rows, and a good one is hard to guess. None takes the
+        best step for each row.
     random_state : None, int or RandomState
 
     Attributes
@@ -119,6 +123,7 @@ class MPRank(LeaveOut, MagnitudeRanker):
         **MagnitudeRanker._constraints,
         "loss": schema.one_of("squared", "absolute"),
         "solver": schema.one_of("auto", "primal", "dual", "online", "nystroem"),
+        "learning_rate": schema.optional(schema.positive()),
     }
     _learned: ClassVar = {
         **MagnitudeRanker._learned,
@@ -147,6 +152,7 @@ class MPRank(LeaveOut, MagnitudeRanker):
         n_components: int = 1000,
         tol: float = 1e-4,
         max_iter: int = 1000,
+        learning_rate: float | None = None,
         random_state: Any = None,
     ) -> None:
         self.C = C
@@ -159,11 +165,20 @@ class MPRank(LeaveOut, MagnitudeRanker):
         self.n_components = n_components
         self.tol = tol
         self.max_iter = max_iter
+        self.learning_rate = learning_rate
         self.random_state = random_state
 
     @property
     def _streams_as_fit(self) -> bool:  # type: ignore[override]
         return isinstance(self.kernel, str) and self.kernel == "linear"
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.learning_rate is not None and self.solver != "online":
+            raise ParameterError(
+                f"{type(self).__name__}(solver={self.solver!r}, learning_rate="
+                f"{self.learning_rate}): only the online solver has a rate. Use solver='online'."
+            )
 
     def _fit(self, X: Any, feedback: Feedback) -> None:
         self._keep_stream(None)
@@ -237,11 +252,17 @@ class MPRank(LeaveOut, MagnitudeRanker):
         target = sample.roots * sample.centered(sample.y)
         alpha, product = np.zeros(len(table)), np.zeros(table.shape[1])
         cost, ridge = 0.0, sample.total / (2.0 * self.C)
+        rate = float(self.learning_rate or 0.0)
         for n_iter in range(1, self.max_iter + 1):
             # The growth of each step is known without cancellation: any tol is meaningful.
-            growth = sweep(table, square, target, ridge, is_gram, alpha, product)
+            growth = sweep(table, square, target, ridge, rate, is_gram, alpha, product)
             cost, self.n_iter_ = cost + growth, n_iter
-            if growth <= self.tol * cost:
+            if not cost >= 0.0:
+                raise ParameterError(
+                    f"{type(self).__name__}(solver='online', learning_rate={rate:g}) diverged in "
+                    f"round {n_iter}. Use a rate below {1.0 / (square.max() + ridge):.2g}, or None."
+                )
+            if abs(growth) <= self.tol * cost:
                 return alpha, product
         warnings.warn(
             f"{type(self).__name__}: the cost still changes by a fraction of more than tol = "

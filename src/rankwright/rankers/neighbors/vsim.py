@@ -100,8 +100,8 @@ class VSIM(Ranker):
 
     Parameters
     ----------
-    unseen : "skip" or "zero", default "skip"
-        The contribution of missing values. ``zero`` is the formula as printed: the
+    unseen : "skip", "zero" or 0, default "skip"
+        The contribution of missing values. ``zero`` (or 0) is the formula as printed: the
         sum runs over all features, and ratings are a sparse vector with zeros where a film was not
         rated, so each user who did not rate a film lowers its score by that user's mean. ``skip``:
         no contribution. ``skip`` is the default because it orders films better: on MovieLens 1M
@@ -143,7 +143,7 @@ class VSIM(Ranker):
     _scores_as: ClassVar = "linear"
     _constraints: ClassVar = {
         **_CONSTRAINTS,
-        "unseen": schema.one_of("skip", "zero"),
+        "unseen": schema.one_of("skip", "zero", 0),
         "absent": ABSENT,
     }
     _learned: ClassVar = {
@@ -157,7 +157,7 @@ class VSIM(Ranker):
     def __init__(
         self,
         *,
-        unseen: str = "skip",
+        unseen: str | int = "skip",
         over: str = "all",
         feature_mean: Any = None,
         feature_norm: Any = None,
@@ -171,7 +171,7 @@ class VSIM(Ranker):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.unseen == "zero" and self.over == "rated":
+        if self.unseen != "skip" and self.over == "rated":
             raise ParameterError(
                 "VSIM(unseen='zero', over='rated'): with zeros for unseen rows no value is "
                 "missing, so over='rated' has no effect. Use over='all', "
@@ -192,12 +192,12 @@ class VSIM(Ranker):
         self.intercept_ = float(feedback.y @ weight) / mass if mass > 0 else 0.0
 
     def _score_kinds(self) -> frozenset[str]:
-        rated = self.over == "rated" and self.unseen != "zero"
+        rated = self.over == "rated" and self.unseen == "skip"
         return frozenset({"deviations" if rated else "linear"})
 
     def _scorer(self) -> Scorer:
         rated, abstains = self.over == "rated", self.absent == "abstain"
-        if self.unseen == "zero":  # each value, or 0, minus the mean: deviations from 0, and a sum
+        if self.unseen != "skip":  # each value, or 0, minus the mean: deviations from 0, and a sum
             offset = self.intercept_ - float(self.mean_ @ self.coef_)
             return Deviations(np.zeros_like(self.mean_), self.coef_, offset, False, abstains)
         return Deviations(self.mean_, self.coef_, self.intercept_, rated, abstains)
