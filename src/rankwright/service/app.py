@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import secrets
 import threading
 from collections.abc import AsyncIterator
@@ -20,7 +21,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from rankwright.exceptions import Message, ParameterError, Setting
+from rankwright.exceptions import Message, ParameterError, RankwrightError, Setting
 from rankwright.service.api.candidates import ItemReader, shape_of
 from rankwright.service.api.metrics import Metrics
 from rankwright.service.api.operations import OPERATIONS
@@ -40,6 +41,7 @@ from rankwright.service.judging.queue import read_queue
 from rankwright.service.judging.state import Judging
 from rankwright.service.learning.follower import Follower
 from rankwright.service.learning.live import Plan
+from rankwright.service.log.checking import damage
 from rankwright.service.log.store import Store, put_state
 from rankwright.service.models import Models, Served
 from rankwright.service.pages.dashboard import Dashboard
@@ -47,6 +49,7 @@ from rankwright.service.pages.judge import JudgePages
 from rankwright.service.pages.rendering import login_page, logout, missing_page
 
 REMOTE_RATE = 200.0  # requests a second, of a client on another machine
+MOST_CHECKED = 2**31  # bytes of a log that is checked before the service is ready, not only then
 PAGES = Path(__file__).parent / "pages"
 log = logging.getLogger("rankwright.service")
 
@@ -153,6 +156,7 @@ class Service:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        self._closing = False
         self.store = Store(settings.store)
         try:
             self._open(settings)
@@ -161,12 +165,8 @@ class Service:
             raise
 
     def _open(self, settings: Settings) -> None:
-        ended = self.store.state("ended_sessions")
-        self.sessions = Sessions(
-            _secret(self.store),
-            settings.tokens,
-            {} if ended is None else msgspec.msgpack.decode(ended, type=dict[str, int]),
-        )
+        ended = self.store.state_as("ended_sessions", dict[str, int])
+        self.sessions = Sessions(_secret(self.store), settings.tokens, ended or {})
         loader = jinja2.FileSystemLoader(PAGES / "templates")
         self.templates = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True)
         self.metrics = Metrics()
@@ -189,8 +189,11 @@ class Service:
             self.models.note = f"No model was given: {settings.learn} learns from {labels}."
         self.models.choose(prefer_live)
         self.follower.start()
+        self.damage: str | None = None
         self._warming = threading.Thread(target=self._warm_up, name="rankwright-warm", daemon=True)
+        self._checking = threading.Thread(target=self._check, name="rankwright-check", daemon=True)
         self._warming.start()
+        self._checking.start()
 
     def _warm_up(self) -> None:
         """Compile what scores the models, or load it; requests do not wait for it."""
@@ -199,9 +202,21 @@ class Service:
         except Exception:  # they are compiled when they are needed
             log.exception("compiling the loops that score trees failed")
 
+    def _check(self) -> None:
+        """Look for damage in the log."""
+        try:
+            for fault in damage(self.store, lambda: self._closing):
+                log.error("the log is damaged: %s; run rankwright check-store", fault)
+                self.damage = self.damage or fault
+        except RankwrightError as error:
+            if not self._closing:
+                self.damage = error.message
+
     def close(self) -> None:
         """Stop the threads and close the store; everything acknowledged is on the disk."""
+        self._closing = True
         self.store.flush()
+        self._checking.join()
         self.follower.close()
         self.store.close()
 
@@ -236,6 +251,10 @@ class Service:
             faults.append(f"the learner failed ({self.follower.error})")
         if not self.follower.ready:
             faults.append("the log is still being learned")
+        if self.damage is not None:
+            faults.append(f"the log is damaged ({self.damage})")
+        if self._checking.is_alive() and os.path.getsize(self.store.path) < MOST_CHECKED:
+            faults.append("the log is being checked")
         if self._warming.is_alive():
             faults.append("the loops that score trees are being compiled")
         return faults

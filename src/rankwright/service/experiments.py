@@ -114,10 +114,7 @@ class Experiments:
 
     def __init__(self, store: Store) -> None:
         self._store, self._lock = store, threading.RLock()
-        content = store.state("experiments")
-        self._counts = (
-            _Counts() if content is None else msgspec.msgpack.decode(content, type=_Counts)
-        )
+        self._counts = store.state_as("experiments", _Counts) or _Counts()
 
     @property
     def last_seq(self) -> int:

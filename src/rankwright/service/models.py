@@ -7,7 +7,7 @@ import re
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from operator import itemgetter
@@ -28,11 +28,12 @@ from rankwright.scoring.linear import Linear
 from rankwright.scoring.trees import ROWS_FOR_MASKS
 from rankwright.service.api.problems import Problem
 from rankwright.service.api.types import ModelInfo
+from rankwright.service.log.entries import DamagedStore
 from rankwright.service.log.store import Store, put_state
 
 Task = Literal["rank", "recommend", "fuse"]
 Source = Literal["demo", "file", "upload", "live", "trained"]
-LIVE = "live"
+LIVE, DEMO = "live", "demo"
 MOST_HISTORY = 20
 MAX_UPLOAD = 64 * 2**20
 
@@ -100,7 +101,7 @@ class Models:
             self._put(served.version, served)
         if not paths:
             self.note = "No model was given: this is the demo model, trained on generated data."
-            self._put("demo", demo_model())
+            self._put(DEMO, demo_model())
         self._given = [served.version for served in given]
 
     # Reading: one reference to the state, no lock.
@@ -201,13 +202,13 @@ class Models:
         about = {"name": name, "source": source, "measures": measures}
         row = (served.version, served.time, msgspec.msgpack.encode(about), content)
         insert = "INSERT OR REPLACE INTO models VALUES(?, ?, ?, ?)"
-        self._store.write(lambda db: db.execute(insert, row)).result()
         warm_up(served)
         with self._lock:
-            self._put(served.version, served)
-            if served.task not in self._state.active:
-                self._activate(served.version)
-        return self.info(served.version)
+            state = _with(self._state, served.version, served)
+            if served.task not in state.active:
+                state = replace(state, active={**state.active, served.task: served.version})
+            self._save(state, lambda db: db.execute(insert, row))
+            return self._info(state, served.version)
 
     def activate(self, name: str) -> ModelInfo:
         """Let a model answer from the next request on."""
@@ -247,13 +248,13 @@ class Models:
                 raise Problem(409, f"Model {name!r} is in use. Activate another one first.")
             models = {k: served for k, served in state.models.items() if k != key}
             shadow = tuple(other for other in state.shadow if other != key)
-            self._save(replace(state, models=models, shadow=shadow))
-        sql = "DELETE FROM models WHERE version = ?"
-        self._store.write(lambda db: db.execute(sql, (key,))).result()
+            sql = "DELETE FROM models WHERE version = ?"
+            state = replace(state, models=models, shadow=shadow)
+            self._save(state, lambda db: db.execute(sql, (key,)))
         return info
 
     def _put(self, key: str, served: Served) -> None:
-        self._state = replace(self._state, models={**self._state.models, key: served})
+        self._state = _with(self._state, key, served)
 
     def _activate(self, key: str) -> None:
         state = self._state
@@ -263,34 +264,68 @@ class Models:
             history = (*history, (task, str(before)))[-MOST_HISTORY:]
         self._save(replace(state, active={**state.active, task: key}, history=history))
 
-    def _save(self, state: _State) -> None:
-        """Switch, and remember the choice for the next start."""
-        kept = {"active": dict(state.active), "history": state.history, "shadow": state.shadow}
-        value = msgspec.msgpack.encode({**kept, "given": self._given})
-        self._store.write(lambda db: put_state(db, "models", value)).result()
+    def _save(self, state: _State, change: Callable[[Any], Any] | None = None) -> None:
+        """Switch, and remember the choice for the next start, in one transaction with a change."""
+        kept = _Kept(dict(state.active), list(state.history), list(state.shadow), self._given)
+        value = msgspec.msgpack.encode(kept)
+
+        def write(db: Any) -> None:
+            if change is not None:
+                change(db)
+            put_state(db, "models", value)
+
+        self._store.write(write).result()
         self._state = state
 
-    def _uploaded(self) -> list[Served]:
-        rows = self._store.select("SELECT version, time, about, file FROM models ORDER BY time")
-        return [_restored(*row) for row in rows]
+    def _uploaded(self) -> Iterator[Served]:
+        columns = "version, time, about, file"
+        for row in self._store.select(f"SELECT {columns} FROM models ORDER BY time"):
+            try:
+                yield _restored(*row)
+            except (Problem, ValueError) as error:
+                raise DamagedStore(
+                    f"the model {row[0]!r} cannot be read ({error}).", file=self._store.path
+                ) from error
 
     def choose(self, prefer_live: bool = False) -> None:
-        """At the start: the given models, or what was active with the same ones."""
-        models, active = self._state.models, dict[str, str]()
-        first = [LIVE] if prefer_live else []
-        for key in (*first, *self._given, *models):
-            active.setdefault(models[key].task, key)
-        self._state = replace(self._state, active=active)
-        saved = self._store.state("models")
-        kept = None if saved is None else msgspec.msgpack.decode(saved)
-        if kept is not None and kept["given"] == self._given:
-            active |= {task: key for task, key in kept["active"].items() if self._known(key)}
-            history = tuple((task, key) for task, key in kept["history"])
-            shadow = tuple(key for key in kept["shadow"] if self._known(key))
-            self._state = replace(self._state, active=active, history=history, shadow=shadow)
+        """At the start: the given models, else what was active, which must be there."""
+        state = self._state
+        default: dict[str, str] = {}
+        for key in (*([LIVE] if prefer_live else []), *self._given, *state.models):
+            default.setdefault(state.models[key].task, key)
+        kept = self._store.state_as("models", _Kept) or _Kept()
+        replaced = {state.models[key].task for key in self._given if self._given != kept.given}
+        active = {task: key for task, key in kept.active.items() if task not in replaced}
+        gone = [key for key in active.values() if key not in state.models and key != DEMO]
+        if prefer_live:  # the ranker that learns takes the place of a file that is not given
+            gone = [key for key in gone if key != active.get("rank")]
+        if gone:
+            where = (
+                "the ranker that learned: give --learn" if gone == [LIVE] else
+                "neither in the store nor among the files that were given: give its file"
+            )  # fmt: skip
+            raise ModelFileError(
+                f"the model {gone[0]!r} was active, and it is {where}, or another model.",
+                kind="missing",
+                file=self._store.path,
+            )
+        active = {task: key for task, key in active.items() if key in state.models}
+        shadow = tuple(key for key in kept.shadow if key in state.models)
+        history = tuple((task, key) for task, key in kept.history if task not in replaced)
+        self._save(replace(state, active=default | active, history=history, shadow=shadow))
 
-    def _known(self, key: str) -> bool:
-        return key in self._state.models
+
+class _Kept(msgspec.Struct):
+    """What the store remembers of the state."""
+
+    active: dict[str, str] = {}
+    history: list[tuple[str, str]] = []
+    shadow: list[str] = []
+    given: list[str] = []
+
+
+def _with(state: _State, key: str, served: Served) -> _State:
+    return replace(state, models={**state.models, key: served})
 
 
 def warm_up(served: Served) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from rankwright.exceptions import RankwrightError
+from rankwright.service.log.entries import DamagedStore
 from rankwright.service.log.store import StoreError
 
 PROBLEM = "application/problem+json"
@@ -35,8 +36,8 @@ def as_problem(error: Exception) -> Problem:
     """The problem that an error of the library means to a client."""
     if isinstance(error, Problem):
         return error
-    if isinstance(error, StoreError):
-        return Problem(503, str(error), retry_after="1")
+    if isinstance(error, StoreError | DamagedStore):  # without the path of the store
+        return Problem(503, error.message[:1].upper() + error.message[1:], retry_after="1")
     if isinstance(error, RankwrightError):
         return Problem(422, str(error))
     return Problem(500, "The service failed; its own log has the reason. Nothing was changed.")

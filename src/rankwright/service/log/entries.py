@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
 import numpy as np
 
 from rankwright._typing import FloatArray
+from rankwright.exceptions import DataError
 
 if TYPE_CHECKING:
     from rankwright.service.log.reader import Entry
+
+CHECK = "Run: rankwright check-store STORE"
+
+
+class DamagedStore(DataError):
+    """The log of a service, or an entry of it, cannot be read."""
+
+    def __init__(self, *message: str, file: str | None = None, fix: str = CHECK) -> None:
+        super().__init__(*message, kind="damaged", file=file, fix=fix)
+
 
 Form = Literal["f8", "f4", "i4", "i3"]  # float64, float32, millionths of 32 or 24 bits
 Mode = Literal["grades", "pairs", "magnitudes"]  # how judges judge
 MODES: tuple[Mode, ...] = ("grades", "pairs", "magnitudes")
 Action = Literal["judge", "skip", "later", "cannot", "undo"]
 MILLION = 1e6
+T = TypeVar("T")
 LEAST_LONG = 2**23  # millionths that need more than 24 bits
 
 
@@ -135,26 +147,40 @@ def encode(body: Any) -> bytes:
 
 
 def decode_event(body: bytes) -> Event:
-    return _EVENT.decode(body)
+    return _decoded(_EVENT, body)
 
 
 def decode_feedback(body: bytes) -> Feedback:
-    return _FEEDBACK.decode(body)
+    return _decoded(_FEEDBACK, body)
 
 
 def decode_judgment(body: bytes) -> Judgment:
-    return _JUDGMENT.decode(body)
+    return _decoded(_JUDGMENT, body)
+
+
+def _decoded(decoder: msgspec.msgpack.Decoder[T], body: bytes) -> T:
+    try:
+        return decoder.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise DamagedStore(f"an entry of the log cannot be read ({error}).") from None
 
 
 def describe(entry: Entry) -> dict[str, Any]:
-    """An entry as a plain object, as ``GET /v1/log`` prints it; NaN becomes None."""
+    """An entry as a plain object, as ``GET /v1/log`` prints it; NaN becomes None.
+
+    Of an entry that is damaged, ``kind`` is "damaged" and ``fault`` says why.
+    """
     common: dict[str, Any] = {"kind": entry.kind, "seq": entry.seq, "time": entry.time}
-    if entry.kind == "event":
-        return {**common, "event": entry.event, **_describe_event(entry)}
-    if entry.kind == "feedback":
-        feedback = msgspec.to_builtins(decode_feedback(entry.body))
-        return {**common, "event": entry.event, **feedback}
-    return {**common, "key": entry.key, "user": entry.user, **msgspec.msgpack.decode(entry.body)}
+    try:
+        if entry.kind == "event":
+            return {**common, "event": entry.event, **_describe_event(entry)}
+        if entry.kind == "feedback":
+            feedback = msgspec.to_builtins(decode_feedback(entry.body))
+            return {**common, "event": entry.event, **feedback}
+        body = msgspec.msgpack.decode(entry.body, type=dict[str, Any])
+        return {**common, "key": entry.key, "user": entry.user, **body}
+    except ValueError as error:  # of msgspec, of NumPy, or DamagedStore
+        return {**common, "kind": "damaged", "key": entry.key, "fault": str(error)}
 
 
 def _describe_event(entry: Entry) -> dict[str, Any]:

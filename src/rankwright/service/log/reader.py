@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 
-from rankwright.exceptions import DataError
-from rankwright.service.log.entries import decode_judgment, describe
+from rankwright.service.log.entries import DamagedStore, decode_judgment, describe
 
 COLUMNS = "seq, time, kind, key, event, user, body"
 BLOCK = 256  # rows read at once
@@ -43,18 +42,17 @@ class LogReader:
         self.path = os.fspath(path)
         if not os.path.isfile(self.path):
             raise FileNotFoundError(f"{self.path}: there is no such log.")
-        self._local = threading.local()
-        self._readers: list[Any] = []
+        self._idle: list[Any] = []  # connections that no thread uses now
 
     def close(self) -> None:
-        """Close the connections of all threads."""
-        for connection in self._readers:
-            connection.close()
+        """Close the connections."""
+        while self._idle:
+            self._idle.pop().close()
 
     def find(self, key: str, kind: str) -> Entry | None:
         """The entry with this key, if it is of this kind."""
         query = f"SELECT {COLUMNS} FROM log WHERE key = ? AND kind = ?"
-        return next(map(Entry._make, self._reader().execute(query, (key, kind))), None)
+        return next(map(Entry._make, self.select(query, (key, kind))), None)
 
     def entries(
         self, kinds: Iterable[str] = (), *, after: int = 0, user: str | None = None
@@ -71,32 +69,45 @@ class LogReader:
             table, condition = "log INDEXED BY log_answers", f" AND kind != 'event'{condition}"
         query = f"SELECT {COLUMNS} FROM {table} WHERE seq > ?{condition} ORDER BY seq LIMIT {BLOCK}"
         while True:  # block by block: a long read would keep the WAL from being truncated
-            block = [Entry._make(row) for row in self._reader().execute(query, (after, *values))]
+            block = [Entry._make(row) for row in self.select(query, (after, *values))]
             yield from block
             if len(block) < BLOCK:
                 return
             after = block[-1].seq
 
     def select(self, query: str, values: Iterable[Any] = ()) -> list[tuple[Any, ...]]:
-        """The rows of a query; for counts and summaries."""
-        return list(self._reader().execute(query, tuple(values)))
+        """The rows of a query, read with a connection that no other thread uses meanwhile."""
+        import apsw  # here, because a log in a text file needs no service
+
+        try:
+            connection = self._idle.pop() if self._idle else self._connect()
+            rows = list(connection.execute(query, tuple(values)))
+        except apsw.Error as error:
+            raise DamagedStore(
+                f"it is not a log, or it is damaged ({error}).", file=self.path
+            ) from error
+        self._idle.append(connection)
+        return rows
 
     def state(self, name: str) -> bytes | None:
         """A value that was kept with :func:`put_state`."""
         rows = self.select("SELECT value FROM state WHERE name = ?", (name,))
         return rows[0][0] if rows else None
 
-    def _reader(self) -> Any:
-        reader = getattr(self._local, "reader", None)
-        if reader is None:
-            import apsw  # here, because a log in a text file needs no service
+    def state_as(self, name: str, type_: Any) -> Any:
+        """The same, decoded; None if there is none."""
+        content = self.state(name)
+        try:
+            return None if content is None else msgspec.msgpack.decode(content, type=type_)
+        except msgspec.DecodeError as error:
+            raise DamagedStore(f"its {name} cannot be read ({error}).", file=self.path) from error
 
-            reader = self._local.reader = apsw.Connection(
-                self.path, flags=apsw.SQLITE_OPEN_READONLY
-            )
-            reader.set_busy_timeout(5000)
-            self._readers.append(reader)
-        return reader
+    def _connect(self) -> Any:
+        import apsw
+
+        connection = apsw.Connection(self.path, flags=apsw.SQLITE_OPEN_READONLY)
+        connection.set_busy_timeout(5000)
+        return connection
 
 
 def read_entries(path: Any) -> Iterator[dict[str, Any]]:
@@ -125,14 +136,10 @@ def read_entries(path: Any) -> Iterator[dict[str, Any]]:
     >>> [(line["event"], line["grades"]) for line in read_entries(path)]
     [('e1', {'a': 2.0})]
     """
-    import apsw
-
     log = LogReader(path)
     try:
         for entry in log.entries(("event", "feedback", "judgment")):
             yield describe(entry)
-    except apsw.Error as error:
-        raise DataError(f"{log.path} is not a log of rankwright ({error}).") from error
     finally:
         log.close()
 

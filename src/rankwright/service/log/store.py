@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from rankwright.exceptions import DataError, ParameterError, RankwrightError
+from rankwright.exceptions import ParameterError, RankwrightError
+from rankwright.service.log.entries import DamagedStore
 from rankwright.service.log.reader import Entry, LogReader
 
 OLDEST_SQLITE = (3, 51, 3)  # earlier versions can lose a WAL checkpoint race
@@ -35,6 +36,11 @@ CREATE TABLE IF NOT EXISTS models(
     version TEXT PRIMARY KEY, time REAL NOT NULL, about BLOB NOT NULL, file BLOB NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS state(name TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT;
 """
+TABLES = {
+    "log": ["seq", "time", "kind", "key", "event", "user", "body"],
+    "models": ["version", "time", "about", "file"],
+    "state": ["name", "value"],
+}
 _ROW = "(?, ?, ?, ?, ?, ?)"
 INSERT, INSERT_MANY = (
     f"INSERT INTO log(time, kind, key, event, user, body) VALUES {', '.join([_ROW] * n_rows)} "
@@ -44,7 +50,10 @@ INSERT, INSERT_MANY = (
 
 
 class StoreError(RankwrightError, OSError):
-    """The log cannot be written: the disk is full, too slow, or not writable."""
+    """The log cannot be written: the disk is full, too slow, or not writable.
+
+    Clients see the message; the path of the store is in ``file``.
+    """
 
 
 class Appended(NamedTuple):
@@ -93,12 +102,16 @@ class Store(LogReader):
     """
 
     def __init__(self, path: Any) -> None:
-        self._lock_file = _lock(os.fspath(path))
+        path = os.path.realpath(path)  # a second name of the file is the same lock
+        self._lock_file = _lock(path)
         try:
-            self._writer = _open(os.fspath(path))
+            self._writer = _open(path)
         except apsw.Error as error:
             self._lock_file.close()
-            raise DataError(f"{path} is not a log of rankwright ({error}).") from error
+            raise DamagedStore(f"it is not a log of rankwright ({error}).", file=path) from error
+        except BaseException:
+            self._lock_file.close()
+            raise
         super().__init__(path)
         self._jobs: list[_Job] = []
         self._pending = 0
@@ -206,11 +219,11 @@ class Store(LogReader):
     def _submit(self, job: _Job) -> None:
         with self._ready:
             if self._closed:
-                raise StoreError(f"{self.path} is closed.")
+                raise StoreError("the log is closed.")
             if self._pending > MOST_PENDING:
                 raise StoreError(
-                    f"{self.path}: {self._pending:,} bytes wait for the disk, which is too slow. "
-                    "Try again later."
+                    f"{self._pending:,} bytes wait for the disk, which is too slow.",
+                    fix="Try again later.",
                 )
             self._jobs.append(job)
             self._pending += job.size
@@ -257,7 +270,7 @@ class Store(LogReader):
                 self._writer.execute("ROLLBACK")
             if len(jobs) == 1:
                 self._forget_unwritten(error)
-                return [StoreError(f"{self.path} cannot be written: {error}.")]
+                return [StoreError(f"the log cannot be written ({error}).")]
             return [self._commit([job])[0] for job in jobs]
         self.error = None
         return results
@@ -339,6 +352,10 @@ def _open(path: str) -> Any:
         db.execute(f"PRAGMA {setting}").fetchall()
     db.execute("PRAGMA wal_autocheckpoint=1000").fetchall()
     db.execute(SCHEMA)
+    for table, columns in TABLES.items():
+        found = [name for _, name, *_ in db.execute(f"PRAGMA table_info({table})")]
+        if found != columns:
+            raise DamagedStore(f"its table {table} has the columns {found}.", file=path)
     return db
 
 
