@@ -2,6 +2,7 @@ from . import data as data
 from . import distributed as distributed
 from . import exceptions as exceptions
 from . import exports as exports
+from . import features as features
 from . import feedback as feedback
 from . import fusion as fusion
 from . import metrics as metrics

@@ -165,6 +165,35 @@ def _excerpt(text: str, column: int) -> list[str]:
     return [f"  {shown}", " " * (2 + column - 1 - start) + "^"]
 
 
+class CellError(DataError):
+    """A cell of a table that is not of the kind that its column has.
+
+    Attributes
+    ----------
+    name : str
+        The column.
+    row : int
+        The row, from 0.
+    value : the content of the cell
+    needed : str
+        What the column needs.
+    n_words : int
+        How many cells of the column are like it, as far as they were counted.
+
+    >>> print(CellError("price", 3, "cheap", "a finite number"))
+    price is 'cheap' in row 3; the column needs a finite number.
+    """
+
+    def __init__(self, name: str, row: int, value: Any, needed: str, *, n_words: int = 1) -> None:
+        shown = repr(value) if len(repr(value)) <= 40 else repr(value)[:40] + "..."
+        super().__init__(
+            f"{name} is {shown} in row {row}; the column needs {needed}.", kind="wrong cell"
+        )
+        self.name, self.row, self.value, self.needed = name, row, value, needed
+        self.n_words, self.shown = n_words, shown
+        self.args = (name, row, value, needed)
+
+
 class FeedbackError(DataError):
     """Feedback about rows that do not exist, or of a type that the ranker does not support."""
 
@@ -199,6 +228,10 @@ class DegenerateDataWarning(RankwrightWarning):
 
 class MissingQueryWarning(RankwrightWarning):
     """A ranker that was trained with queries is scored without them."""
+
+
+class UnknownLevelWarning(RankwrightWarning):
+    """Cells of text with levels that training did not have; they count as missing."""
 
 
 class ClickBiasWarning(RankwrightWarning):

@@ -54,12 +54,12 @@ def test_columns_that_a_model_learned_are_all_it_asks_for(shell, tmp_path):
     assert "all items are taken as one list" in shell("rank", "shop.rw", "shop.csv").stderr
 
 
-def test_a_column_of_words_is_explained_with_options(shell, tmp_path):
+def test_how_a_column_was_read_is_explained_with_options(shell, tmp_path):
     (tmp_path / "shop.csv").write_text(SHOP)
-    done = shell("train", "shop.csv", "--y", "Judgment", "--qid", "SearchTerm", code=3)
-    assert "give --qid SKU or --docid SKU" in done.stderr
-    assert "to leave it out, --drop SKU" in done.stderr
-    assert "one_hot=" not in done.stderr
+    done = shell("train", "shop.csv", "--y", "Judgment", "--qid", "SearchTerm")
+    assert "SKU          text     words, " in done.stderr
+    assert "to change it: --kind SKU=drop" in done.stderr
+    assert "kinds=" not in done.stderr
 
 
 def test_usual_names_are_found_however_they_are_written(shell, tmp_path):

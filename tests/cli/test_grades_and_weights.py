@@ -53,7 +53,7 @@ def test_words_are_grades_and_commas_are_decimal_points(shop) -> None:
         ({"grades": {"Exact": 3}}, "is unknown"),
         ({"decimal": "."}, "if commas are decimal points, give decimal=','"),
         ({"weight": "brand"}, 'brand "b0" is not a finite number'),
-        ({"drop": []}, "2 columns hold words: title, brand"),
+        ({"kinds": {"brand": "number"}, "drop": []}, 'brand "b0" is not a finite number'),
     ],
 )
 def test_what_cannot_be_read_is_refused_with_its_line_and_what_to_do(shop, options, text) -> None:
@@ -86,12 +86,11 @@ def test_ordered_categories_of_a_frame_are_grades() -> None:
     assert refused.value.kind == "text grades"
 
 
-def test_every_column_of_words_of_a_jsonl_file_is_named(tmp_path) -> None:
+def test_words_of_a_jsonl_file_are_levels(tmp_path) -> None:
     path = tmp_path / "a.jsonl"
     row = {"qid": 1, "grade": 1, "title": "Heat", "year": 1995, "kind": "film"}
     path.write_text(json.dumps(row) + "\n")
-    with pytest.raises(DataError, match="2 columns hold words: title, kind"):
-        rw.read_items(path)
+    assert rw.read_items(path).feature_names == ("title=Heat", "year", "kind=film")
 
 
 def test_weights_and_words_reach_the_training_of_a_shell(shell, shop) -> None:

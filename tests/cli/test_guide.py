@@ -204,7 +204,7 @@ def taken_for_granted(folder: Path) -> dict[str, object]:
 
 
 PAGES = [
-    *("cluster.md", "command_line.md", "constraints.md", "deployment.md", "explain.md"),
+    *("cluster.md", "command_line.md", "constraints.md", "data.md", "deployment.md", "explain.md"),
     *("exports.md", "feedback.md", "fusion.md", "magnitude.md", "metrics.md", "model_files.md"),
     *("rankers.md", "recommend.md", "tuning.md"),
 ]

@@ -114,7 +114,7 @@ def test_control_characters_of_data_are_shown_and_not_obeyed(shell, tmp_path, mo
     assert "\x1b]0;owned" in shell(*words).stdout  # a pipe carries the data as they are
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     assert "\\x1b]0;owned\\x07" in shell(*words).stdout
-    (tmp_path / "bad.csv").write_text("grade,x\n1,\x1b[31m2\n")
+    (tmp_path / "bad.csv").write_text("grade,x\n1,\x1b[31m2\n0,3\n")
     told = shell("check", "bad.csv", code=3)
     assert "\x1b" not in told.stdout + told.stderr
     assert console.escape_controls("a\tb\n\x9b\r\u202e") == "a\tb\n\\x9b\\r\\u202e"

@@ -347,6 +347,7 @@ def test_a_number_of_rounds_to_wait_stops_by_the_measure_that_decides() -> None:
     assert (trained.estimator.early_stopping, trained.n_iterations) == ("auto", None)
 
 
+@pytest.mark.filterwarnings("ignore::rankwright.exceptions.UnknownLevelWarning")
 @pytest.mark.parametrize("ranker", [rw.RankSVM(), rw.RidgeRanker()], ids=str)
 def test_a_loaded_model_encodes_words_as_its_scorer_does(ranker: Any, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)

@@ -181,7 +181,9 @@ class TableOptions:
         docid: Column of the id; by default docid, document, id, item, product, url, ...
         features: A column to use as a feature; may be repeated. By default all others.
         drop: A column that is not a feature; may be repeated.
-        one_hot: A text column to one-hot encode; may be repeated.
+        one_hot: A column to read as text, such as a number of a category; may be repeated.
+        kinds: What a column is: --kind size=text, number, boolean, date, codes or drop; may be
+            repeated. By default it is found out.
         weight: Column of the training weight of each item.
         decimal: The decimal point of a CSV file.
         on_bad_line: What to do with a malformed line of a LETOR file: stop (error), or skip it.
@@ -195,6 +197,7 @@ class TableOptions:
     features: Annotated[list[str], Parameter(name="--feature")] = field(default_factory=list)
     drop: list[str] = field(default_factory=list)
     one_hot: list[str] = field(default_factory=list)
+    kinds: Annotated[list[str], Parameter(name="--kind")] = field(default_factory=list)
     weight: Annotated[str | None, Parameter(name="--weight-column")] = None
     decimal: Literal[".", ","] = "."
     on_bad_line: Literal["error", "skip"] = "error"
@@ -202,12 +205,14 @@ class TableOptions:
 
     def parameters(self, path: str) -> dict[str, Any]:
         """The parameters of ``read_items`` for this file."""
+        from rankwright.data.columns import parse_kinds
         from rankwright.data.io.items import group_file
 
         group = self.group
         if group is None and (group := group_file(path)) is not None:
             note(f"{path}: the number of lines of each query is read from {group}")
-        return asdict(self) | {"group": group}
+        kinds = parse_kinds(self.kinds) or None
+        return asdict(self) | {"group": group, "kinds": kinds, "verbose": False}
 
     def kind(self, path: str) -> str:
         """What a file holds; with options for a table, items whatever its columns are called."""
@@ -316,6 +321,8 @@ def spelled(text: str, **names: str) -> str:
             return str(setting)
         values = setting.value if isinstance(setting.value, list) else [setting.value]
         given = [value for value in values if value is not ... and value is not True]
+        if isinstance(setting.value, dict):
+            given = [f"{name}={value}" for name, value in setting.value.items()]
         words = [f"{value:g}" if isinstance(value, float) else str(value) for value in given]
         return " ".join([options[setting.parameter], *map(shlex.quote, words)])
 
@@ -345,7 +352,14 @@ def read_log_features(log: str, features: str | None, table: TableOptions, **mor
 
 def note_about(items: rw.Items, path: str, y: str | None = None) -> None:
     """Print what a user should know about items before they are used."""
+    from rankwright.data.columns import KINDS
+    from rankwright.data.io.items import is_plain
     from rankwright.data.validation import reading_notes
 
+    roles = [f"{r.kind} is {r.name} ({r.why})" for r in items.read if r.kind not in KINDS]
+    if len(roles) < len(items.read) and not is_plain(items):
+        note(spelled(items.reading))
+    elif roles:
+        note(f"{path}: {', '.join(roles)}")
     for text in reading_notes(items, y):
         note(f"{path}: {spelled(text)}")

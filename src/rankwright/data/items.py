@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rankwright.data.columns import Encoding, Read, reading_table
 from rankwright.data.inputs import checked_rows
 from rankwright.data.queries import Queries
 from rankwright.data.vocabulary import as_ids, read_only, row_numbers
-from rankwright.exceptions import DataError
+from rankwright.exceptions import DataError, Message
 
 Matrix = Any  # (n_items, n_features): a NumPy array or a SciPy CSR array, of floats
 
@@ -58,6 +59,11 @@ class Items:
         The lines that the reader skipped.
     weight : (n_items,) float64 or None
         The weight of each row, for ``fit(..., sample_weight=items.weight)``.
+    encoding : Encoding or None
+        How text, booleans and dates of a table became the columns of ``X``; None if it has only
+        numbers.
+    read : tuple of Read
+        How each column of a table was read, and why; ``reading`` prints it.
 
     Examples
     --------
@@ -76,6 +82,8 @@ class Items:
     comment: NDArray[Any] | None = None
     bad_lines: tuple[BadLine, ...] = ()
     weight: NDArray[np.float64] | None = None
+    encoding: Encoding | None = None
+    read: tuple[Read, ...] = ()
 
     def __post_init__(self) -> None:
         set_field = object.__setattr__
@@ -121,6 +129,11 @@ class Items:
     def is_sparse(self) -> bool:
         """Whether ``X`` is a SciPy CSR array."""
         return not isinstance(self.X, np.ndarray)
+
+    @property
+    def reading(self) -> Message:
+        """The table "column, read as, why" of items that were read from a table."""
+        return reading_table(self.read)
 
     @cached_property
     def queries(self) -> Queries:
@@ -175,9 +188,12 @@ class Items:
             )
         names_of_columns = ("y", "qid", "docid", "comment", "weight")
         columns: Any = {name: _join(parts, name) for name in names_of_columns}
-        names = parts[0].feature_names
+        first = parts[0]
+        names = first.feature_names
         if any(part.feature_names != names for part in parts):
             names = None
+        if all(part.encoding == first.encoding for part in parts):
+            columns |= {"encoding": first.encoding, "read": first.read}
         X = [part.X for part in parts]
         if not any(part.is_sparse for part in parts):
             return cls(np.concatenate(X), **columns, feature_names=names)

@@ -22,13 +22,11 @@ from rankwright.data.io.items import (
     detect_format,
     detect_kind,
     read_items,
-    word_columns,
 )
 from rankwright.data.io.letor.reader import read_letor
 from rankwright.data.io.logs.impressions import LOG_COLUMNS, read_log
 from rankwright.data.io.logs.preferences import Preferences, read_preferences
 from rankwright.data.io.ratings import read_ratings
-from rankwright.data.io.tables import Words, words_advice
 from rankwright.data.io.trec import read_qrels, read_run
 from rankwright.data.items import Items
 from rankwright.data.runs import Qrels, Run
@@ -336,43 +334,23 @@ def read_leniently(path: str, kind: str, **options: Any) -> PartialRead:
             _content(path)
         except FileFormatError as error:  # not text, or damaged gzip
             return PartialRead(None, None, [Unreadable(error.line, error.message, error.fix)])
-    words: list[Words] = []
-    read = _reader(kind, options, words)
+    read = _reader(kind, options)
     with TemporaryDirectory() as folder:
         data, local, bad_lines = _read_without_bad_lines(
             path, kind, read, os.path.join(folder, "copy")
         )
-        bad = [*bad_lines, *(_word_column(column, local, kind) for column in words)]
         lines = None if data is None else _lines_of_rows(local, kind, data)
-    return PartialRead(data, lines, sorted(bad, key=lambda place: place.line or 10**12))
+    return PartialRead(data, lines, sorted(bad_lines, key=lambda place: place.line or 10**12))
 
 
-def _reader(kind: str, options: dict[str, Any], words: list[Words]) -> Callable[[str], Any]:
+def _reader(kind: str, options: dict[str, Any]) -> Callable[[str], Any]:
     if kind in ("run", "qrels"):
         return read_run if kind == "run" else read_qrels
     if kind == "ratings":
         return partial(read_ratings, duplicates="keep", **options)
     if kind == "letor":
         return partial(read_letor, on_bad_line="skip", max_bad=10**9)
-    return partial(_read_numbers, kind=kind, options=options, words=words)
-
-
-def _read_numbers(path: str, kind: str, options: dict[str, Any], words: list[Words]) -> Any:
-    """Items without the columns of words, which are added to ``words``; None without grades."""
-    drop = [*options.get("drop", ()), *(column.column for column in words)]
-    try:
-        return read_items(path, **{**options, "format": kind, "drop": drop})
-    except DataError:
-        try:
-            new = word_columns(path, kind, **{**options, "drop": drop})
-        except DataError:  # a line cannot be cut into cells: the reader has said so
-            new = []
-        if not new:
-            raise
-    words += new
-    if any(column.is_grade for column in words):
-        return None
-    return _read_numbers(path, kind, options, words)
+    return partial(read_items, **{**options, "format": kind, "verbose": False})
 
 
 def _read_without_bad_lines(
@@ -390,7 +368,7 @@ def _read_without_bad_lines(
                 break
             bad[error.line] = Unreadable(error.line, error.message, error.fix)
             is_header = kind in ("csv", "tsv", "ratings") and error.line == 1
-            if error.line is None or is_header or kind == "parquet":
+            if error.line is None or is_header or kind == "parquet" or error.kind == "text grades":
                 break
             _blank_record(local, kind, error.line, copy)
             local = copy
@@ -410,23 +388,6 @@ def _read_without_bad_lines(
 def _limit_reached(bad: Iterable[Unreadable]) -> bool:
     fixes = Counter(entry.fix for entry in bad)
     return fixes.total() >= MAX_BAD_LINES or max(fixes.values(), default=0) >= MAX_SAME_FIX
-
-
-def _word_column(words: Words, path: str, kind: str) -> Unreadable:
-    line = words.line
-    if line is None:
-        line = words.row + 1 if kind == "parquet" else _record_lines(path, kind)[0][words.row]
-    reason = (
-        f"column {words.column} holds words: {words.n_words:,} of {words.n_known:,} cells are not "
-        f'numbers, first "{words.word}"'
-    )
-    fix = words_advice(words.column)
-    if words.is_grade:
-        fix = Message(
-            "write the grades as numbers, higher is better, or give another column: ",
-            Setting("y", "NAME"),
-        )
-    return Unreadable(line, reason, fix)
 
 
 def _blank_record(path: str, kind: str, number: int, copy: str) -> None:

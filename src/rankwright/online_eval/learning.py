@@ -23,7 +23,7 @@ from rankwright.feedback.pairs import Pairs
 from rankwright.online_eval.rankings import LogComparison, compare_on_log
 from rankwright.rankers.boosting.rankboost import RankBoost
 from rankwright.rankers.gradient.ranksvm import RankSVM
-from rankwright.selection.base import name_features
+from rankwright.rankers.preprocessing import with_encoding
 
 _TOTAL = 100.0  # the weight of all pairs together, so that C means the same for any log
 _FEW_QUERIES = 5  # with fewer, none are held out
@@ -120,7 +120,7 @@ def learn_from_pairs(items: Items, pairs: Preferences, ranker: Any = None) -> Pa
     scores = model.decision_function(items.X, items.qid)
     right = scores[feedback.upper] > scores[feedback.lower]
     agreed = float((right * feedback.weight).sum() / feedback.total_weight)
-    name_features(model, items)
+    model = with_encoding(model, items)
     return PairTrainingResult(model, feedback, agreed)
 
 
@@ -201,7 +201,7 @@ def learn_from_log(
         )
     all_feedback = feedback(log)
     model = _fitted(candidates[name], items, all_feedback)
-    name_features(model, items)
+    model = with_encoding(model, items)
     return LogTrainingResult(model, name, chance, method, comparison, all_feedback.relevance)
 
 

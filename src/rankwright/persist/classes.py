@@ -16,13 +16,15 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from rankwright.data.columns import Encoding
 from rankwright.exceptions import ParameterError
+from rankwright.features.encoder import TableEncoder
 from rankwright.metrics.measure import Measure
 from rankwright.persist.codec import KINDS, Packer, Unpacker, fits, pack_state, type_hints
 from rankwright.persist.format import ModelNode, Refused, StateNode
 from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker, find_ranker, rankers
-from rankwright.rankers.preprocessing import IDLE, flat_steps, transform_of
+from rankwright.rankers.preprocessing import IDLE, encoder_of, flat_steps, transform_of
 from rankwright.rankers.schema import Constraint, Learned, check_learned, floats, integer, texts
 from rankwright.scoring.base import Scorer, State, Transform
 
@@ -136,6 +138,16 @@ SCIKIT: dict[str, Entry] = {
     ),
     "Pipeline": _PIPELINE,
     "RankPipeline": replace(_PIPELINE, module="rankwright.rankers.preprocessing"),
+    "TableEncoder": Entry(
+        "rankwright.features.encoder",
+        {
+            "kinds": schema.optional(schema.instance_of("a dict of column to kind", dict)),
+            "max_levels": schema.at_least(1),
+            "reference": schema.optional(schema.instance_of("the name of a column", str)),
+            **_flags("fill"),
+        },
+        lambda values: {},
+    ),
 }
 
 # Estimators that are not rankers: transformers, fusions, recommenders and what is inside them.
@@ -212,6 +224,8 @@ def pack_model(packer: Packer, model: Any, path: str) -> ModelNode:
     if hasattr(model, "_before_saving"):
         model._before_saving()
     params = model.get_params(deep=False)
+    if isinstance(model, TableEncoder):  # the manifest holds what it has learned
+        return ModelNode(kind, _pack_params(packer, params, path), {})
     learned = {
         name: packer.pack(value, f"{path}.{name}")
         for name, value in sorted(vars(model).items())  # a second fit keeps places of the first
@@ -333,6 +347,15 @@ def is_plain_scorer(model: Any) -> bool:
     """
     *steps, ranker = flat_steps(model)
     return not (steps or hasattr(ranker, "partial_fit") or ranker._transforms())
+
+
+def use_encoding(model: Any, encoding: Encoding | None) -> None:
+    """Let the encoder of a loaded model encode as the file says."""
+    encoder = encoder_of(model)
+    if (encoder is None) != (encoding is None):
+        raise Refused("its encoding and its pipeline contradict each other")
+    if encoder is not None and encoding is not None:
+        encoder._set(encoding, list(encoding.sources))
 
 
 def _is_estimator(value: Any) -> bool:

@@ -36,6 +36,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from rankwright.data.columns import Encoding
 from rankwright.data.io.files import PipedFile, atomic_write, file_size, open_binary
 from rankwright.exceptions import DataError, ModelFileError
 
@@ -104,8 +105,12 @@ class Stored(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sha256: str
 
 
-class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Everything in the file but the values of its arrays."""
+class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Everything in the file but the values of its arrays.
+
+    ``encoding`` turns tables into rows; ``provenance`` says how the model was made, and is no part
+    of it.
+    """
 
     format: int
     library: str
@@ -113,6 +118,8 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     served: Served | None
     feature_names: list[str] | None
     arrays: dict[str, Stored]
+    encoding: Encoding | None = None
+    provenance: dict[str, Any] | None = None
 
 
 class Refused(Exception):
@@ -182,7 +189,9 @@ def write_file(path: Any, manifest: Manifest, arrays: Mapping[str, Array]) -> No
 def digest(manifest: Manifest, omitted: Set[str]) -> str:
     """The SHA-256 of a model, without its names of arrays, its version and some parameters."""
 
-    parts = [manifest.model, manifest.served, manifest.feature_names]
+    parts: list[Any] = [manifest.model, manifest.served, manifest.feature_names]
+    if manifest.encoding is not None:
+        parts.append(manifest.encoding)
     content = by_content(parts, manifest.arrays, omitted)
     text = json.dumps(content, allow_nan=False, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()

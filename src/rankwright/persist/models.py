@@ -17,6 +17,7 @@ from rankwright.persist.codec import Packer, Unpacker, build_state, pack_state
 from rankwright.persist.foreign import load_foreign
 from rankwright.persist.format import Manifest, NotModelFile, Refused, Served
 from rankwright.persist.scorer import scorer_of
+from rankwright.rankers.preprocessing import encoder_of
 
 _IDLE = classes.FLEETING | {"n_jobs", "verbose"}  # parameters that change no model
 
@@ -153,7 +154,10 @@ def _pack(model: Any) -> tuple[Manifest, dict[str, fmt.Array]]:
     served = _pack_served(packer, model)
     names = getattr(first, "feature_names_in_", None)
     named = None if names is None else [str(name) for name in names]
-    return Manifest(fmt.FORMAT, __version__, node, served, named, packer.stored), packer.arrays
+    encoder = encoder_of(model)
+    encoding = None if encoder is None else encoder.encoding_
+    content = (node, served, named, packer.stored, encoding)
+    return Manifest(fmt.FORMAT, __version__, *content), packer.arrays
 
 
 def _pack_served(packer: Packer, model: Any) -> Served | None:
@@ -170,6 +174,7 @@ def _unpack(manifest: Manifest, arrays: dict[str, fmt.Array], *, own: bool = Tru
         return scorer_of(manifest, arrays)
     nodes = {"model": classes.build_model, "part": classes.build_part, "state": build_state}
     model = classes.build_model(Unpacker(arrays, nodes, own=own), manifest.model)
+    classes.use_encoding(model, manifest.encoding)
     if not _is_fitted(classes.first_estimator(model)):
         raise Refused(f"it holds a {manifest.model.kind[:40]} that was never fitted")
     if manifest.served is not None:

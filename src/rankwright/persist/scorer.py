@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwright._typing import FloatArray
+from rankwright.data.columns import Encoding
 from rankwright.data.inputs import checked_csr, columns_of, columns_of_dicts, feature_matrix
 from rankwright.data.queries import Queries
 from rankwright.exceptions import DataError
@@ -82,7 +83,12 @@ def scorer_of(manifest: Manifest, arrays: dict[str, NDArray[Any]]) -> SavedScore
     transforms, scorer = build_served(unpacker, manifest.served)
     names = None if manifest.feature_names is None else tuple(manifest.feature_names)
     kind = _kind(manifest.model)
-    saved = SavedScorer(kind, scorer, transforms, names, manifest.served.allow_nan)
+    encoding = manifest.encoding
+    saved = SavedScorer(kind, scorer, transforms, names, manifest.served.allow_nan, encoding)
+    if encoding is not None:
+        encoding.check()
+        if encoding.feature_names != names:
+            raise Refused("its encoding gives other features than it names")
     if names is not None and len(names) != saved.n_features:
         raise Refused(f"it names {len(names)} features for {saved.n_features} columns")
     return saved
@@ -106,9 +112,10 @@ class SavedScorer:
 
     ``X`` may be a list of rows, an array, a data frame (lazy or not), a dict of columns, a list of
     dicts or a SciPy sparse matrix; it is converted to float64. If the model has feature names,
-    columns are selected by name, in any order, and other columns are ignored. Text columns are
-    encoded as in training (``one_hot``, with features ``column=word``); new values are ignored. An
-    empty ``X`` gives an empty array.
+    columns are selected by name, in any order, and other columns are ignored. Text, booleans and
+    dates are encoded as in training; a level that training did not have counts as missing, with an
+    UnknownLevelWarning. An array has a column for each of ``feature_names``. An empty ``X`` gives
+    an empty array.
 
     Attributes
     ----------
@@ -118,6 +125,8 @@ class SavedScorer:
     feature_names : tuple of str, or None if the model was trained on unnamed columns
     allow_nan : bool
         Whether the model accepts missing values (NaN).
+    encoding : Encoding or None
+        How the columns of a table become features, if they hold more than numbers.
     """
 
     kind: str
@@ -125,6 +134,7 @@ class SavedScorer:
     transforms: tuple[Transform, ...] = ()
     feature_names: tuple[str, ...] | None = None
     allow_nan: bool = False
+    encoding: Encoding | None = None
 
     @property
     def n_features(self) -> int:
@@ -153,7 +163,7 @@ class SavedScorer:
         return Queries.from_ids(qid, len(scores)).places(scores)
 
     def _apply(self, function: Callable[[Any], FloatArray], X: Any, qid: Any) -> FloatArray:
-        rows = _as_rows(X, self.feature_names, self.n_features)
+        rows = _as_rows(X, self.encoding or self.feature_names, self.n_features)
         self._check_values(rows)
         n_rows = rows.shape[0]
         if n_rows == 0:
@@ -198,7 +208,7 @@ class SavedScorer:
         return f"SavedScorer({self.kind!r}, n_features={self.n_features})"
 
 
-def _as_rows(X: Any, names: Sequence[str] | None, n_features: int) -> Any:
+def _as_rows(X: Any, names: Sequence[str] | Encoding | None, n_features: int) -> Any:
     if hasattr(X, "tocsr"):
         rows = checked_csr(X)
         rows = rows if rows.dtype == np.float64 else checked_csr(rows.astype(np.float64))
@@ -226,13 +236,16 @@ def _as_array(X: Any) -> FloatArray:
     return np.ascontiguousarray(array, dtype=np.float64) if array.ndim else array
 
 
-def _named_rows(X: Any, names: Sequence[str] | None) -> Any:
+def _named_rows(X: Any, names: Sequence[str] | Encoding | None) -> Any:
     """The features of a data frame, a dict of columns or a list of dicts; other X as it is."""
     columns = columns_of_dicts(X)
     if columns is None and hasattr(type(X), "columns"):
         columns = columns_of(X)
     if columns is None:
         return X
+    if isinstance(names, Encoding):
+        names.warn_of_unknown(columns)
+        return names.encode(columns)
     if names is not None:
         return feature_matrix(columns, names)
     return np.column_stack([np.asarray(column) for column in columns.values()])

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import (
+    _check_n_features,
     _check_sample_weight,
     check_array,
     check_is_fitted,
@@ -487,9 +488,13 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         names = None if reset else getattr(self, "feature_names_in_", None)
         try:
             rows = X if isinstance(X, np.ndarray) else checked_rows(X)
-            if (features := encoded_words(rows, names)) is not None:
+            features = encoded_words(rows, names)
+            if features is None and names is not None and not hasattr(rows, "columns"):
+                features = rows  # without names: they are in the order of the training columns
+                _check_n_features(self, rows, reset=False)
+            if features is not None:
                 check: Any = check_X_y if y else check_array
-                return check(features, *y, **self._row_checks())
+                return check(features, *y, estimator=self, **self._row_checks())
             return validate_data(self, rows, *y, reset=reset, **self._row_checks())
         except (TypeError, ValueError):
             if names is None and columns_of_dicts(X) is not None:
@@ -502,7 +507,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
                 raise
             raise exceptions.DataError(
                 f"the column {name!r} of X is not numeric: leave it out (ids go to qid=, "
-                "grades to y) or encode it, for example with sklearn.preprocessing.OneHotEncoder."
+                "grades to y) or encode it: RankPipeline([('encode', "
+                f"rankwright.features.TableEncoder()), ('rank', {type(self).__name__}())])."
             ) from None
 
     def _row_checks(self) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -15,7 +15,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.inputs import checked_rows, encoded_words
+from rankwright.data.items import Items
 from rankwright.data.queries import Queries
+from rankwright.features.encoder import TableEncoder
 from rankwright.rankers import schema
 from rankwright.scoring.base import Transform, row_blocks
 from rankwright.scoring.transforms import Affine, Polynomial, QueryScale
@@ -273,7 +275,16 @@ class RankPipeline(Pipeline):  # type: ignore[misc]
         rows = checked_rows(X)  # before a step of scikit-learn reads beyond a damaged matrix
         with config_context(enable_metadata_routing=True):
             super().fit(rows, y, **params)
+        if (encoder := encoder_of(self)) is not None:
+            name_features(self, encoder.encoding_.feature_names)
         return self
+
+    def _saved_as(self) -> RankPipeline:
+        """The pipeline with the ranker that an AutoRanker at its end has chosen."""
+        name, last = self.steps[-1]
+        if not hasattr(last, "_saved_as"):
+            return self
+        return RankPipeline([*self.steps[:-1], (name, last._saved_as())])
 
     def decision_function(self, X: Any, qid: Any = None) -> FloatArray:
         """The score of each row; higher comes first."""
@@ -293,13 +304,15 @@ class RankPipeline(Pipeline):  # type: ignore[misc]
         return float(self._routed("score", X, y, qid=qid))
 
     def _routed(self, method: str, X: Any, *y: Any, qid: Any) -> Any:
-        names = getattr(self.steps[0][1], "feature_names_in_", None)
+        first = self.steps[0][1]
+        names = getattr(first, "feature_names_in_", None)
         X = checked_rows(X)
-        features = encoded_words(X, names)
+        features = None if isinstance(first, TableEncoder) else encoded_words(X, names)
         with config_context(enable_metadata_routing=True), warnings.catch_warnings():
             if features is not None:  # by name, in the order of the names
-                warnings.filterwarnings("ignore", "X does not have valid feature names")
                 X = features
+            if not hasattr(X, "columns"):  # the features are in the order of training
+                warnings.filterwarnings("ignore", "X does not have valid feature names")
             return getattr(super(), method)(X, *y, **({} if qid is None else {"qid": qid}))
 
 
@@ -346,7 +359,44 @@ def transform_of(step: Any) -> Transform | None:
 
 
 def flat_steps(model: Any) -> list[Any]:
-    """The model itself, or the steps of a pipeline and of pipelines in it."""
+    """The model itself, or the steps of a pipeline and of pipelines in it, without an encoder.
+
+    A TableEncoder turns tables into rows before anything scores them: see :func:`encoder_of`.
+    """
+    if isinstance(model, TableEncoder):
+        return []
     if not hasattr(model, "steps"):
         return [model]
     return [inner for _, step in model.steps for inner in flat_steps(step)]
+
+
+def encoder_of(model: Any) -> TableEncoder | None:
+    """The encoder in front of a pipeline, or None."""
+    first = model.steps[0][1] if getattr(model, "steps", None) else None
+    return first if isinstance(first, TableEncoder) else None
+
+
+def without_encoder(model: Any) -> Any:
+    """What ranks the rows behind an encoder; a model without one as it is."""
+    return model if encoder_of(model) is None else model.steps[-1][1]
+
+
+def with_encoding(model: Any, items: Items) -> Any:
+    """A model that was fitted to the rows of items, as a pipeline that takes tables like theirs.
+
+    The model itself, with the names of its features, if the items have nothing but numbers.
+    """
+    name_features(model, items.feature_names)
+    if items.encoding is None:
+        return model
+    encoder = TableEncoder.of(items.encoding, items.read)
+    return RankPipeline([("encode", encoder), ("rank", model)])
+
+
+def name_features(model: Any, names: Sequence[str] | None) -> None:
+    """Put the names of the features into the model, so that columns are found by name."""
+    first = next((step for step in flat_steps(model) if step not in IDLE), None)
+    if names is not None and first is not None:
+        first.feature_names_in_ = np.array(names, dtype=object)
+        if hasattr(first, "best_estimator_"):
+            name_features(first.best_estimator_, names)

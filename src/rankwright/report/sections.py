@@ -16,6 +16,7 @@ from rankwright.data.queries import Queries
 from rankwright.metrics.comparison import Comparison
 from rankwright.metrics.scores import Scores
 from rankwright.rankers.ensemble import RankEnsemble
+from rankwright.rankers.preprocessing import without_encoder
 from rankwright.report import charts, plots
 from rankwright.report.page import (
     Chart,
@@ -278,17 +279,18 @@ def training_page(
             folds = f"means over {n_folds} folds" if n_folds > 1 else "of the one fold"
             remark = f"Curves are {folds} that candidates were evaluated on."
             sections.insert(1, replace(section, remark=remark))
+    fitted = without_encoder(model.best_estimator_)
     if held_out is not None:
-        values = score_rows(model.best_estimator_, held_out.X, held_out.qid)
-        sections += _model_sections(model.best_estimator_, held_out, values)
+        values = score_rows(fitted, held_out.X, held_out.qid)
+        sections += _model_sections(fitted, held_out, values)
         shown = [best, results[-1] if results[-1] is not best else results[0]]
         lists = {one.name: one.held_out for one in shown if one.held_out is not None}
         if len(lists) == 2:
             sections.append(rankings_section(lists, held_out.y, held_out.qid, held_out.docid))
     weights = {name: f"{weight:.3f}" for name, weight in model.weights_.items()}
-    is_ensemble = isinstance(model.best_estimator_, RankEnsemble)
+    is_ensemble = isinstance(fitted, RankEnsemble)
     name = "ensemble" if is_ensemble else best.name
-    ranker = {"weights": weights} if is_ensemble else {"ranker": repr(model.best_estimator_)}
+    ranker = {"weights": weights} if is_ensemble else {"ranker": repr(fitted)}
     sections.append(settings_section({**ranker, **(settings or {}), **environment()}))
     lead = f"Trained on {data}; {best.name} was kept."
     if is_ensemble:

@@ -33,6 +33,7 @@ from rankwright.rankers.checks import check_width
 from rankwright.rankers.deployment import holds, kinds_of
 from rankwright.rankers.early_stopping import EarlyStopping
 from rankwright.rankers.ensemble import RankEnsemble, allows_nan, needs_queries
+from rankwright.rankers.preprocessing import without_encoder
 from rankwright.runtime import active_engine, current_engine, map_blocks, map_jobs, n_threads
 from rankwright.selection.base import BestRanker, Progress, default_measure, scaled
 from rankwright.selection.by_name import seeded
@@ -588,12 +589,12 @@ class AutoRanker(BestRanker):
             if self.results_.best.name != self.best_name_:
                 why = "the simplest candidate within one standard error of the best"
             text += f"\n\n{self.best_name_}: {why}"
-        parts = _size(self.best_estimator_)
+        parts = _size(without_encoder(self.best_estimator_))
         return f"{text}\n{parts}{self.score_ms_:.2f} ms to score {REQUEST_ROWS} rows"
 
     def to_dict(self) -> dict[str, Any]:
         """What was trained, the weights, and how the candidates did on held-out queries."""
-        comparison, model = self.results_.comparison, self.best_estimator_
+        comparison, model = self.results_.comparison, without_encoder(self.best_estimator_)
         last = model[-1] if hasattr(model, "steps") else model
         shown = {} if isinstance(model, RankEnsemble) else last.get_params(deep=False)
         return {

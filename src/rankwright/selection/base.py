@@ -26,7 +26,7 @@ from rankwright.data.queries import Queries
 from rankwright.exceptions import DataError, Message, ParameterError, Setting
 from rankwright.metrics.measure import predict_with
 from rankwright.rankers.base import Ranker
-from rankwright.rankers.preprocessing import RankPipeline
+from rankwright.rankers.preprocessing import RankPipeline, with_encoding
 
 
 class BestRanker(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
@@ -53,7 +53,7 @@ class BestRanker(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         """
         given = {} if valid is None else {"eval_set": (valid.X, valid.y), "eval_qid": valid.qid}
         self.fit(items.X, items.y, qid=items.qid, sample_weight=items.weight, **given)
-        name_features(self.best_estimator_, items)
+        self.best_estimator_ = with_encoding(self.best_estimator_, items)
         return self
 
     def decision_function(self, X: Any, qid: Any = None) -> FloatArray:
@@ -100,15 +100,14 @@ def scaled(estimator: Any, X: Any) -> Any:
     return RankPipeline([("scale", scaler), ("rank", estimator)])
 
 
-def name_features(model: Any, items: Items) -> None:
-    """Put the names of the features into the model, so that columns are found by name."""
-    if items.feature_names is not None:
-        first = model[0] if hasattr(model, "steps") else model
-        first.feature_names_in_ = np.array(items.feature_names, dtype=object)
-
-
 def check_learnable(items: Items, ranker: Any = None, name: str = "items") -> None:
-    """Refuse items without an order, and missing values that the ranker does not take."""
+    """Refuse items without features or an order, and missing values the ranker does not take."""
+    if items.n_features == 0 and items.read:
+        raise DataError(
+            f"{name}: no column is left to learn from.\n",
+            items.reading,
+            kind="no features",
+        )
     if items.y.min() == items.y.max():
         raise DataError(
             f"{name}: every item has the grade {items.y[0]:g}, so there is no order to learn.",

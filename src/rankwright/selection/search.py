@@ -26,12 +26,12 @@ from rankwright.feedback.base import as_grades
 from rankwright.metrics.measure import Measure, MeasureScorer
 from rankwright.metrics.scores import Cell, Table
 from rankwright.rankers.early_stopping import EarlyStopping
+from rankwright.rankers.preprocessing import with_encoding
 from rankwright.runtime import active_engine, current_engine, n_threads
 from rankwright.selection.base import (
     BestRanker,
     check_learnable,
     default_measure,
-    name_features,
     request_weights,
     scaled,
 )
@@ -468,7 +468,7 @@ def _fit_parts(search: RankSearchCV, train: Items, valid: Items) -> None:
         request_weights(search.best_estimator_)
     with active_engine(None), config_context(enable_metadata_routing=True):
         search.best_estimator_.fit(train.X, train.y, qid=train.qid, **weights)
-    name_features(search.best_estimator_, train)
+    search.best_estimator_ = with_encoding(search.best_estimator_, train)
 
 
 def _with_step(params: Any, step: str) -> Any:

@@ -9,7 +9,7 @@ import pytest
 
 import rankwright as rw
 from rankwright.data.io.items import detect_format
-from rankwright.exceptions import DegenerateDataWarning
+from rankwright.exceptions import DegenerateDataWarning, UnknownLevelWarning
 
 SHOP = "search term,sku,color,price,judgment\nshoe,a,red,9,2\nshoe,b,blue,,0\nhat,c,red,3,1\n"
 COLUMNS = {"qid": "search term", "docid": "sku", "one_hot": ["color"]}
@@ -66,11 +66,12 @@ def test_new_data_get_the_features_of_the_old(shop, tmp_path):
     items = rw.read_items(shop, **COLUMNS)
     new = tmp_path / "new.csv"
     new.write_text("price,stock,color,sku,search term,grade\n4,7,green,d,cap,1\n5,8,red,e,cap,0\n")
-    other = rw.read_items(new, qid="search term", docid="sku", like=items)
+    with pytest.warns(UnknownLevelWarning, match=r"1 cells of color .*\(green\)"):
+        other = rw.read_items(new, qid="search term", docid="sku", like=items)
     assert other.feature_names == items.feature_names
     assert other.X.tolist() == [[0, 0, 4], [0, 1, 5]]
     new.write_text("color,grade\nred,1\n")
-    with pytest.raises(rw.DataError, match="lacks the feature 'price'"):
+    with pytest.raises(rw.DataError, match="lacks the column 'price'"):
         rw.read_items(new, like=items)
 
 
@@ -103,7 +104,9 @@ def test_letor_data_with_fewer_features_are_warned_of(tmp_path):
         ({"drop": ["sku"], "features": ["sku"]}, "drop='sku' and features='sku'"),
         ({"format": "xml"}, "format='xml'"),
         ({"format": "run"}, "is a run file"),
-        ({}, r"qid='sku' or docid='sku'.*one_hot=\['sku'\]"),
+        ({"kinds": {"sku": "number"}}, r'sku "a" is not a finite number'),
+        ({"kinds": {"sku": "words"}}, "use one of number, boolean, date"),
+        ({"kinds": {"skew": "text"}}, "no column 'skew' among"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(shop, options, message):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import rankwright as rw
 from rankwright.data.inputs import columns_of
-from rankwright.data.io.tables import Words, find_words, items_from_frame, read_jsonl, read_table
+from rankwright.data.io.tables import items_from_frame, read_jsonl, read_table
 from rankwright.exceptions import DataError, FileFormatError, ParameterError
 
 ROWS = {"q": ["a", "b"], "d": ["x", "y"], "f": [0.5, 1.5], "g": [1, 0], "grade": [2, 0]}
@@ -166,17 +166,19 @@ def test_a_column_can_be_left_out(tmp_path, columns):
 
 
 def test_most_cells_make_a_column_one_of_words(tmp_path):
-    rows = ["grade,title,f,g", "good,Heat,1,x", "bad,,NA,2", "good,Up,oh,3", "1,2,3,NA"]
+    rows = ["grade,title,g", "1,Heat,1", "0,,NA", "1,Up,3", "1,2,3"]
     (tmp_path / "items").write_text("\n".join(rows))
-    assert find_words(tmp_path / "items", y="grade", drop=["f"]) == [
-        Words("grade", 0, 2, "good", n_words=3, n_known=4, is_grade=True),
-        Words("title", 0, 2, "Heat", n_words=2, n_known=3, is_grade=False),
-    ]
+    items = read_table(tmp_path / "items", y="grade")
+    levels = ("title=2", "title=Heat", "title=Up", "title=(missing)")
+    assert items.feature_names == (*levels, "g")
 
 
-def test_true_and_false_are_no_words():
-    table = {"f": np.array([True, False]), "t": np.array(["a", "b"]), "grade": np.array([1, 0])}
-    assert [words.column for words in find_words(table, y="grade")] == ["t"]
+def test_few_words_among_numbers_are_mistakes(tmp_path):
+    (tmp_path / "items").write_text("grade,f\n1,3\n0,oh\n1,2\n")
+    with pytest.raises(FileFormatError, match='f "oh" is not a finite number') as error:
+        read_table(tmp_path / "items", y="grade")
+    assert (error.value.line, error.value.column, error.value.kind) == (3, 3, "wrong cell")
+    assert read_table(tmp_path / "items", y="grade", kinds={"f": "text"}).n_features == 3
 
 
 def test_two_columns_of_one_name_are_refused(tmp_path):
@@ -199,7 +201,11 @@ def test_what_is_no_frame_is_refused():
 @pytest.mark.parametrize(
     "row, reason, advice",
     [
-        ('{"qid": 1, "y": 1, "f": "abc"}', "f is 'abc', not a number", "one_hot=['f']"),
+        (
+            '{"qid": 1, "y": 1, "f": "abc"}',
+            "f is 'abc', not a finite number",
+            "kinds={'f': 'text'}",
+        ),
         ('{"qid": 1, "y": "good", "f": 1}', "y is 'good', not a number", "grades='good=...'"),
     ],
 )

@@ -1,5 +1,6 @@
 from .catalog import list_datasets as list_datasets
 from .catalog import load_dataset as load_dataset
+from .shop import make_shop as make_shop
 from .synthetic import make_engines as make_engines
 from .synthetic import make_ordinal as make_ordinal
 from .synthetic import make_queries as make_queries

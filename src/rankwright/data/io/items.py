@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 import warnings
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 
 from rankwright.data.behavior.ratings import usual_place
 from rankwright.data.inputs import parquet_names, read_parquet
 from rankwright.data.io import tables
-from rankwright.data.io.fields import first_fields, first_line, usual_columns
+from rankwright.data.io.fields import first_fields, first_line, plain_name, usual_columns
 from rankwright.data.io.files import bounded, is_parquet, open_binary, open_text, read_text
 from rankwright.data.io.json_lines import json_rows
 from rankwright.data.io.letor.reader import read_letor
@@ -25,6 +26,7 @@ from rankwright.data.io.logs.impressions import SQLITE, is_log
 from rankwright.data.io.logs.preferences import is_preferences
 from rankwright.data.items import Items, first_missing
 from rankwright.exceptions import (
+    CellError,
     DataError,
     DegenerateDataWarning,
     FileFormatError,
@@ -60,9 +62,10 @@ _FIRST_LINES = {
     "csv": re.compile(rb".*[,;|]"),
 }
 
-# Usual names of the columns of grades, queries and ids; case, blanks, _ and - are ignored.
+# Usual names of the columns of grades, queries and ids; case, blanks, _ and - are ignored. A rating
+# is not among them: it may be the grade of a judge, or the stars of a product.
 COLUMN_NAMES = {
-    "y": ("grade", "label", "y", "relevance", "rel", "rating", "target", "judgment", "judgement"),
+    "y": ("grade", "label", "y", "relevance", "rel", "target", "judgment", "judgement"),
     "qid": ("qid", "query", "queryid", "session", "sessionid", "searchid"),
     "docid": (
         "docid", "doc", "document", "documentid", "id", "itemid", "item", "productid", "product",
@@ -70,6 +73,7 @@ COLUMN_NAMES = {
     ),
 }  # fmt: skip
 
+_MAYBE_GRADES = ("rating", "ratings", "score", "stars", "clicks")
 MANY_ITEMS = 50  # with fewer, the last features may well be 0 in all of them
 
 
@@ -162,6 +166,7 @@ def read_items(
     features: Sequence[Column] | None = None,
     drop: Sequence[Column] = (),
     one_hot: Sequence[Column] = (),
+    kinds: Mapping[str, str] | None = None,
     weight: Column | None = None,
     grades: tables.Meaning = None,
     separator: str | None = None,
@@ -171,8 +176,12 @@ def read_items(
     like: Any = None,
     group: str | os.PathLike[str] | Sequence[int] | None = None,
     max_bytes: int | None = None,
+    verbose: bool = True,
 ) -> Items:
     """Read items from a LETOR, CSV, TSV, JSONL or Parquet file, gzipped or not.
+
+    Columns of a table are read as they come: numbers, booleans, dates and text, each with missing
+    cells; constant columns, ids and free text are left out. See :ref:`the rules <columns>`.
 
     Parameters
     ----------
@@ -182,11 +191,14 @@ def read_items(
         logged features of Elasticsearch, OpenSearch or Solr, one per line.
     y, qid, docid : str or int, or None
         Columns of grade, query and id in a table, by name or position (from 0). None looks for a
-        usual name (``grade``, ``label``, ``rating``; ``qid``, ``query``; ``docid``, ``id`` ...).
+        usual name (``grade``, ``label``, ``relevance``; ``qid``, ``query``; ``docid``, ``id`` ...).
     features, drop : sequence of str or int
         Columns of a table that are features (by default all others), and columns that are not.
     one_hot : sequence of str or int
-        Text columns to one-hot encode: each value becomes a feature of 0 and 1.
+        Columns to read as text, whatever they hold: each level becomes a feature of 0 and 1.
+    kinds : dict of str to str, or None
+        What a column is: ``"number"``, ``"boolean"``, ``"date"``, ``"text"``, ``"codes"`` (the
+        number of the level) or ``"drop"``. It always wins.
     weight : str or int, or None
         The column of a table with the weight of each item.
     grades : dict of str to number, str or None
@@ -198,23 +210,35 @@ def read_items(
     graded : bool, default=True
         Whether a table must have a column of grades. With False, ``y`` is 0 if it has none.
     like : Items, model opened by :func:`rankwright.load_scorer`, or None
-        Use the same features in the same order, by name if they have names; unknown text values are
-        ignored. ``features``, ``drop`` and ``one_hot`` then have no effect. Missing values are
-        refused if the model does not support them.
+        Use the same features in the same order, by name if they have names, encoded in the same
+        way; levels of text that it does not know count as missing, with a warning. ``features``,
+        ``drop``, ``kinds`` and ``one_hot`` then have no effect. Missing values are refused if the
+        model does not support them.
     group : path or sequence of int or None
         For LETOR files without qid: the number of lines of each query, or LightGBM's file of them;
         ``"auto"`` looks for it at ``path`` + ``.query`` or ``.group``.
     max_bytes : int or None
         Maximum number of bytes of text to read; None as in :func:`read_letor`.
+    verbose : bool, default=True
+        Print ``items.reading`` to standard error: how each column was read, and why. Tables with
+        nothing but numbers are not worth it.
 
     Examples
     --------
     >>> import pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "shop.csv"
     >>> _ = path.write_text("query,id,price,color,grade\\n7,a,9.5,red,1\\n7,b,3,blue,0\\n")
-    >>> items = read_items(path, one_hot=["color"])
+    >>> items = read_items(path, verbose=False)
     >>> items.feature_names, items.docid.tolist()
     (('price', 'color=blue', 'color=red'), ['a', 'b'])
+    >>> print(items.reading)
+    column  read as  why
+    grade   grade    its name
+    query   query    its name
+    id      id       its name
+    price   number
+    color   text     words, 2 levels
+    to change it: kinds={'color': 'drop'}
     """
     name = _path(path)
     kind = _item_format(name, format)
@@ -229,12 +253,20 @@ def read_items(
         items = read_feature_log(name, graded=graded)
     else:
         columns: dict[str, Any] = {"y": y, "qid": qid, "docid": docid, "weight": weight}
-        columns |= {"features": features, "drop": drop, "one_hot": one_hot}
+        columns |= {"features": features, "drop": drop, "one_hot": one_hot, "kinds": kinds}
         separator = "\t" if kind == "tsv" else separator
         reading = {"grades": grades, "separator": separator, "decimal": decimal}
+        reading["encode_as"] = getattr(like, "encoding", None)
         names = getattr(like, "feature_names", None)
         items = _read_table(name, kind, columns, reading, graded, names)
+        if verbose and like is None and not is_plain(items):
+            print(f"{name}:\n{items.reading}", file=sys.stderr)
     return items if like is None else _with_features_of(items, like, name)
+
+
+def is_plain(items: Items) -> bool:
+    """Whether a table had nothing but numbers, none of which was left out."""
+    return items.encoding is None and all(column.kind != "drop" for column in items.read)
 
 
 def items_from_piece(
@@ -249,9 +281,13 @@ def items_from_piece(
     separator = "\t" if is_text and detect_format(path) == "tsv" else None
     names = first_fields(path, separator) if is_text else piece.column_names
     layout = _find_columns(path, names, {"y": y, "qid": qid})
+    # Each piece would find other levels and dates: workers read numbers.
+    roles = {layout[role] for role in ("y", "qid", "docid", "weight")}
+    others = (name for name in names if name not in roles and not tables.is_index(name))
+    layout["kinds"] = dict.fromkeys(others, "number")
     if is_text:
         return tables.read_table(piece, separator=separator, **layout)
-    return _items_from_frame(piece, path, layout, None)
+    return _items_from_frame(piece, path, layout)
 
 
 def names_columns(path: str) -> bool:
@@ -323,14 +359,20 @@ def _read_table(
     names: Sequence[str] | None,
 ) -> Items:
     source, header = _open_table(path, kind, reading["separator"])
-    layout = _find_columns(path, header, columns, graded, names)
+    encoded = reading["encode_as"] is not None
+    layout = _find_columns(path, header, columns, graded, names, encoded)
     try:
-        return _read_columns(path, source, layout, reading)
+        items = _read_columns(path, source, layout, reading)
     except DataError as error:
-        if graded or reading["grades"] is not None or error.kind != "text grades":
+        in_grades = error.kind in ("text grades", "bad grade")
+        if graded or reading["grades"] is not None or not in_grades:
             raise
         layout["y"] = None  # words in a column that is not needed
-        return _read_columns(path, source, layout, reading)
+        items = _read_columns(path, source, layout, reading)
+    roles = {"grade": "y", "query": "qid", "id": "docid", "weight": "weight"}
+    found = [role for role, option in roles.items() if columns.get(option) is None]
+    read = (r._replace(why="its name") if r.kind in found else r for r in items.read)
+    return replace(items, read=tuple(read))
 
 
 def _read_columns(
@@ -338,44 +380,31 @@ def _read_columns(
 ) -> Items:
     if isinstance(source, str):
         return tables.read_table(source, **reading, **layout)
-    return _items_from_frame(source, path, layout, reading["grades"])
+    how = {name: reading[name] for name in ("grades", "encode_as")}
+    return _items_from_frame(source, path, layout, **how)
 
 
-def _items_from_frame(
-    source: Any, path: str, layout: dict[str, Any], grades: tables.Meaning
-) -> Items:
-    """The items of a JSONL or Parquet file; an error about words names their row or line."""
+def _items_from_frame(source: Any, path: str, layout: dict[str, Any], **reading: Any) -> Items:
+    """The items of a JSONL or Parquet file; an error about a cell names its row or line."""
     try:
-        return tables.items_from_frame(source, grades=grades, **layout)
+        return tables.items_from_frame(source, **reading, **layout)
+    except CellError as error:
+        reason = f"{error.name} is {error.shown}, not {error.needed}"
+        _refuse_row(path, error.row, reason, tables.cell_advice(error), error.kind)
     except DataError as error:
-        words = tables.find_words(source, share=0.0, **layout)
-        about_grades = error.kind == "text grades"
-        first = next((w for w in words if w.is_grade == about_grades), None)
-        if first is None:
+        if error.kind != "text grades" or error.line is None:
             raise error.in_file(path) from None
-        advice = error.fix
-        if not about_grades:
-            advice = tables.words_advice(first.column, tables.find_words(source, **layout))
-        reason, kind = f"{first.column} is {first.word!r}, not a number", error.kind
-        if not is_parquet(path):
-            text = read_text(path)
-            lines = [line for line, _ in json_rows(text)]
-            text.refuse(lines[first.row], 1, reason, advice, kind)
-        row = first.row + 1
+        _refuse_row(path, error.line - 1, str(error.message), error.fix, error.kind)
+
+
+def _refuse_row(path: str, row: int, reason: str, fix: str, kind: str) -> NoReturn:
+    if is_parquet(path):
         raise DataError(
-            f"row {row}: {reason};", kind=kind, file=path, line=row, fix=advice
+            f"row {row + 1}: {reason};", kind=kind, file=path, line=row + 1, fix=fix
         ) from None
-
-
-def word_columns(path: str, kind: str, **options: Any) -> list[tables.Words]:
-    """The columns of a table that hold words where numbers are needed; options as `read_items`."""
-    separator = "\t" if kind == "tsv" else options.get("separator")
-    source, header = _open_table(path, kind, separator)
-    layout = _find_columns(path, header, options)
-    if isinstance(source, str):
-        layout |= {"separator": separator, "decimal": options.get("decimal", ".")}
-    words = tables.find_words(source, **layout)
-    return [column for column in words if not (column.is_grade and options.get("grades"))]
+    text = read_text(path)
+    lines = [line for line, _ in json_rows(text)]
+    text.refuse(lines[row], 1, reason, fix, kind)
 
 
 def _open_table(path: str, kind: str, separator: str | None) -> tuple[Any, list[str]]:
@@ -392,8 +421,12 @@ def _find_columns(
     columns: Mapping[str, Any],
     graded: bool = True,
     names: Sequence[str] | None = None,
+    encoded: bool = False,
 ) -> dict[str, Any]:
-    """The columns of each role, as `read_table` takes them; ``names`` are those of a model."""
+    """The columns of each role, as `read_table` takes them; ``names`` are those of a model.
+
+    With ``encoded`` the encoding of a model says which columns are features.
+    """
 
     def column(given: Column) -> Column:
         digits = isinstance(given, str) and given not in header and given.lstrip("-").isdigit()
@@ -404,15 +437,19 @@ def _find_columns(
     layout |= {role: column(columns[role]) for role in layout if columns.get(role) is not None}
     if layout["y"] is None and graded:
         more = " ..." if len(header) > 12 else ""
+        rating = next((name for name in header if plain_name(name) in _MAYBE_GRADES), "NAME")
         raise DataError(
             f"no column is called {', '.join(COLUMN_NAMES['y'])}.",
+            kind="no grade",
             file=path,
             fix=Message(
                 "Give the column of the grade: ",
-                Setting("y", "NAME"),
+                Setting("y", rating),
                 f". Columns: {', '.join(header[:12])}{more}.",
             ),
         )
+    if encoded:
+        return layout
     if names is not None:
         # The columns whose words were learned are called column=word.
         words = dict.fromkeys(name.partition("=")[0] for name in names if name not in header)
@@ -420,12 +457,14 @@ def _find_columns(
         layout["features"] = [name for name in names if name in header] + layout["one_hot"]
         return layout
     features, drop, one_hot = (columns.get(key) or () for key in ("features", "drop", "one_hot"))
+    kinds = dict(columns.get("kinds") or {})
     for name in drop:
         for key, chosen in (("features", features), ("one_hot", one_hot)):
             if name in chosen:
                 both = Setting("drop", name), " and ", Setting(key, name)
                 raise ParameterError(*both, ": give one of them.")
     layout |= {"drop": list(map(column, drop)), "one_hot": list(map(column, one_hot))}
+    layout["kinds"] = kinds
     if features:
         layout["features"] = list(dict.fromkeys([*map(column, features), *layout["one_hot"]]))
     return layout
@@ -434,7 +473,9 @@ def _find_columns(
 def _with_features_of(items: Items, like: Any, path: str) -> Items:
     """The same items with the features of other items or of a model."""
     names = like.feature_names
-    if names is not None and items.feature_names is not None:
+    if getattr(like, "encoding", None) is not None and items.encoding is not None:
+        pass  # encoded in the same way
+    elif names is not None and items.feature_names is not None:
         X = _columns_by_name(items, names, path)
         items = replace(items, X=X, feature_names=tuple(names))
     elif items.n_features < like.n_features or (

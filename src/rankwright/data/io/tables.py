@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -12,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rankwright.data.columns import WORD_SHARE, Encoding, Read, Rules, fit_encoding
 from rankwright.data.inputs import (
     MISSING,
     NOT_NAMES,
@@ -24,8 +24,15 @@ from rankwright.data.io.fields import Fields, is_number, likely_separator, parse
 from rankwright.data.io.files import Text, bounded, is_parquet, read_text
 from rankwright.data.io.json_lines import json_rows
 from rankwright.data.items import Items
-from rankwright.data.vocabulary import as_column, as_ids, encode
-from rankwright.exceptions import DataError, FileFormatError, Message, ParameterError, Setting
+from rankwright.data.vocabulary import as_column
+from rankwright.exceptions import (
+    CellError,
+    DataError,
+    FileFormatError,
+    Message,
+    ParameterError,
+    Setting,
+)
 
 
 def is_index(name: str) -> bool:
@@ -40,7 +47,7 @@ def is_index(name: str) -> bool:
 def read_jsonl(path: str | os.PathLike[str]) -> Columns:
     """The columns of a file with one JSON object per line, gzipped or not.
 
-    Every object has the same fields: numbers, texts or null (which becomes NaN). A list
+    Every object has the same fields: numbers, texts, true, false or null (which is missing). A list
     ``"features": [0.1, 0.2]`` becomes the columns ``1``, ``2``, ...; an object, a column per name.
 
     Examples
@@ -79,8 +86,8 @@ def _flatten(text: Text, number: int, row: dict[str, Any]) -> dict[str, Any]:
     for name, value in features.items():
         if name in row:
             text.refuse(number, 1, f'feature "{name}" is also a field', "rename one of them")
-        if isinstance(value, bool) or not isinstance(value, int | float | None):
-            text.refuse(number, 1, f'feature "{name}" is not a number', "write a number or null")
+        if isinstance(value, list | dict):
+            text.refuse(number, 1, f'feature "{name}" is nested', "write one value, or null")
     for name, value in row.items():
         if isinstance(value, list | dict):
             text.refuse(number, 1, f'field "{name}" is nested', "write numbers and texts only")
@@ -89,7 +96,8 @@ def _flatten(text: Text, number: int, row: dict[str, Any]) -> dict[str, Any]:
 
 def column_of_values(values: list[Any]) -> NDArray[Any]:
     """An array of numbers, with NaN for None; of objects if a value is not a number."""
-    if not all(isinstance(value, int | float | None) for value in values):
+    kinds = set(map(type, values))
+    if not kinds <= {int, float, type(None)} and kinds != {bool}:
         column = np.empty(len(values), dtype=object)
         column[:] = values
         return column
@@ -110,8 +118,10 @@ def read_table(
     features: Sequence[Column] | None = None,
     one_hot: Sequence[Column] = (),
     drop: Sequence[Column] = (),
+    kinds: Mapping[str, str] | None = None,
     weight: Column | None = None,
     grades: Meaning = None,
+    encode_as: Encoding | None = None,
     separator: str | None = None,
     decimal: str = ".",
     header: bool | None = None,
@@ -130,14 +140,19 @@ def read_table(
         The columns of ``X``; None uses all others, except for an unnamed index that pandas or Dask
         wrote to the file.
     one_hot : sequence of str or int
-        Categorical feature columns: each distinct text becomes a column of 0 and 1.
+        Columns to read as text, whatever they hold: each level becomes a feature of 0 and 1.
     drop : sequence of str or int
         Columns to exclude from ``X``.
+    kinds : dict of str to str, or None
+        What a column is: ``"number"``, ``"boolean"``, ``"date"``, ``"text"``, ``"codes"`` (the
+        number of the level) or ``"drop"``. Others are found out: see :ref:`the rules <columns>`.
     weight : str or int, or None
         The column of the weight of each row.
     grades : dict of str to number, str or None
         The grades of text labels: ``{"Exact": 3, "Substitute": 2}``, or
         ``"Exact=3,Substitute=2"``.
+    encode_as : Encoding or None
+        Encode the columns in this way, as ``items.encoding`` of other items has it.
     decimal : {".", ","}
         The decimal point of a CSV file.
     separator : str or None
@@ -163,23 +178,30 @@ def read_table(
     >>> items.feature_names, items.X.tolist(), items.y.tolist()
     (('color=red', 'color=white', 'alcohol'), [[1.0, 0.0, 9.4], [0.0, 1.0, nan]], [5.0, 7.0])
     """
-    chosen = {"features": features, "one_hot": one_hot, "drop": drop}
+    chosen = {"features": features, "one_hot": one_hot, "drop": drop, "kinds": kinds}
     columns = {"y": y, "qid": qid, "docid": docid, "weight": weight, **chosen}
     meaning = parse_meaning(grades)
     if decimal not in (".", ","):
         raise ParameterError(Setting("decimal", decimal), ": it must be '.' or ','.")
     if not hasattr(path, "read") and is_parquet(path):
         table = read_parquet(path)
-        roles = _resolve(list(table), os.fspath(path), columns)
+        roles = _resolve(list(table), os.fspath(path), columns, encode_as)
         try:
-            return _items(table, roles, meaning)
+            return _items(table, roles, meaning, encode_as)
         except DataError as error:
             raise error.in_file(path) from None
     text = read_text(path, encoding)
     fields, names, is_named = text_rows(text, separator, header)
-    roles = _resolve(names, text.path, columns)
-    items = _items(_parse(fields, names, roles, meaning, decimal), roles, meaning)
-    return items if is_named else replace(items, feature_names=None)
+    roles = _resolve(names, text.path, columns, encode_as)
+    try:
+        table = _parse(fields, names, roles, meaning, decimal)
+        items = _items(table, roles, meaning, encode_as, str(text.path))
+    except CellError as error:
+        index, what = names.index(error.name), f'{error.name} "{error.value}" is not {error.needed}'
+        fields.refuse(error.row, index, what, cell_advice(error), error.kind)
+    except DataError as error:
+        raise error.in_file(text.path) from None
+    return items if is_named or items.encoding else replace(items, feature_names=None)
 
 
 def items_from_frame(
@@ -191,8 +213,10 @@ def items_from_frame(
     features: Sequence[Column] | None = None,
     one_hot: Sequence[Column] = (),
     drop: Sequence[Column] = (),
+    kinds: Mapping[str, str] | None = None,
     weight: Column | None = None,
     grades: Meaning = None,
+    encode_as: Encoding | None = None,
 ) -> Items:
     """Convert a pandas, polars, pyarrow or other data frame to items; see `read_table`.
 
@@ -204,82 +228,14 @@ def items_from_frame(
     Items(2 items, 1 features, 1 queries, grades 0 to 1)
     """
     table = columns_of(frame)
-    chosen = {"features": features, "one_hot": one_hot, "drop": drop}
+    chosen = {"features": features, "one_hot": one_hot, "drop": drop, "kinds": kinds}
     columns = {"y": y, "qid": qid, "docid": docid, "weight": weight, **chosen}
-    roles = _resolve(list(table), None, columns)
+    roles = _resolve(list(table), None, columns, encode_as)
     meaning = parse_meaning(grades)
     if meaning is None and roles.y is not None:
         ordered = ordered_categories(frame, roles.y)
         meaning = None if ordered is None else {word: k for k, word in enumerate(ordered)}
-    return _items(table, roles, meaning)
-
-
-class Words(NamedTuple):
-    """A column of texts where numbers are needed."""
-
-    column: str
-    row: int  # of the first text, from 0
-    line: int | None  # its line in a text file
-    word: str
-    n_words: int
-    n_known: int
-    is_grade: bool
-
-
-def find_words(
-    source: str | os.PathLike[str] | Columns,
-    *,
-    separator: str | None = None,
-    decimal: str = ".",
-    share: float = 0.5,
-    **roles: Any,
-) -> list[Words]:
-    """The columns of texts among grade and features; ``roles`` as in :func:`read_table`.
-
-    A column holds texts if more than this ``share`` of its known cells are not numbers.
-
-    >>> find_words({"title": ["Heat", "Alien"], "year": [1995, None], "grade": [1, 0]}, y="grade")
-    [Words(column='title', row=0, line=None, word='Heat', n_words=2, n_known=2,
-    is_grade=False)]
-    """
-    if isinstance(source, dict):
-        names, lines = list(source), None
-        columns = [list(map(_text, cells)) for cells in source.values()]
-    else:
-        fields, names, _ = text_rows(read_text(source), separator, None)
-        lines = fields.lines
-        columns = [fields.column(index) for index in range(fields.n_fields)]
-    texts = dict(zip(names, columns, strict=True))
-    return _text_columns(texts, _resolve(names, None, roles), decimal, lines, share)
-
-
-def _text_columns(
-    texts: Mapping[str, list[str]],
-    roles: _Roles,
-    decimal: str,
-    lines: Any = None,
-    share: float = 0.5,
-) -> list[Words]:
-    numeric = {roles.y, *roles.features} - set(roles.one_hot)
-    text_columns = []
-    for name, cells in texts.items():
-        if name not in numeric:
-            continue
-        known = {cell: n for cell, n in Counter(cells).items() if cell not in MISSING}
-        words = {cell: n for cell, n in known.items() if not is_number(cell.replace(decimal, "."))}
-        n_words, n_known = sum(words.values()), sum(known.values())
-        if n_words > share * n_known:
-            row = next(row for row, cell in enumerate(cells) if cell in words)
-            line = None if lines is None else int(lines[row])
-            is_grade = name == roles.y
-            text_columns.append(Words(name, row, line, cells[row], n_words, n_known, is_grade))
-    return text_columns
-
-
-def _text(cell: Any) -> str:
-    if isinstance(cell, bool | np.bool_):
-        return str(int(cell))  # true and false count as numbers
-    return "" if cell is None or cell != cell else str(cell)
+    return _items(table, roles, meaning, encode_as)
 
 
 class _Roles(NamedTuple):
@@ -288,10 +244,15 @@ class _Roles(NamedTuple):
     docid: str | None
     weight: str | None
     features: list[str]
-    one_hot: list[str]
+    rules: Rules
 
 
-def _resolve(names: list[str], where: str | None, columns: Mapping[str, Any]) -> _Roles:
+def _resolve(
+    names: list[str],
+    where: str | None,
+    columns: Mapping[str, Any],
+    encode_as: Encoding | None = None,
+) -> _Roles:
     """The names of the columns that a caller gave by name or by index."""
     if len(set(names)) < len(names):
         repeated = next(name for name in names if names.count(name) > 1)
@@ -309,45 +270,54 @@ def _resolve(names: list[str], where: str | None, columns: Mapping[str, Any]) ->
     dropped = [name_of(column) for column in columns.get("drop", ())]
     others = (name for name in names if name not in (y, qid, docid, weight))
     features = [name for name in others if not is_index(name)]
-    if columns.get("features") is not None:
-        features = [name_of(column) for column in columns["features"]]
+    given_features = columns.get("features")
+    if encode_as is not None:
+        given_features = [name for name in encode_as.sources if name in names]
+    if given_features is not None:
+        features = [name_of(column) for column in given_features]
     features = [name for name in features if name not in dropped]
-    one_hot = [name_of(column) for column in columns.get("one_hot", ())]
-    for name in one_hot:
+    kinds = dict(columns.get("kinds") or {})
+    for name in kinds:
+        name_of(name)
+    for name in map(name_of, columns.get("one_hot", ())):
         if name not in features:
             raise ParameterError(
                 Setting("one_hot"), f" names {name!r}, which is not among the features."
             )
-    return _Roles(y, qid, docid, weight, features, one_hot)
+        kinds[name] = "text"
+    keep = frozenset() if given_features is None else frozenset(features)
+    return _Roles(y, qid, docid, weight, features, Rules(kinds, keep))
 
 
-def _items(table: Columns, roles: _Roles, grades: Mapping[str, float] | None = None) -> Items:
-    blocks: list[NDArray[Any]] = []
-    names: list[str] = []
-    for name in roles.features:
-        if name in roles.one_hot:
-            number, texts = encode(as_ids(table[name], name), name)
-            order = sorted(range(len(texts)), key=lambda k: str(texts[k]))
-            blocks += [(number == k).astype(np.float64) for k in order]
-            names += [f"{name}={texts[k]}" for k in order]
-        else:
-            column = table[name]
-            if column.dtype.kind in "OU":  # texts may mean a missing value
-                cells = [
-                    np.nan if isinstance(c, str) and c in MISSING else c for c in column.tolist()
-                ]
-                column = np.array(cells, object)
-            blocks.append(as_column(column, name, len(column), finite=False))
-            names.append(name)
+def _items(
+    table: Columns,
+    roles: _Roles,
+    grades: Mapping[str, float] | None = None,
+    encode_as: Encoding | None = None,
+    path: str = "X",
+) -> Items:
+    read: list[Read] = []
+    for role, name in (("grade", roles.y), ("query", roles.qid), ("id", roles.docid)):
+        read += [] if name is None else [Read(name, role, "as given")]
+    read += [] if roles.weight is None else [Read(roles.weight, "weight", "as given")]
+    features = {name: table[name] for name in roles.features}
+    if encode_as is None:
+        encoding, columns = fit_encoding(features, roles.rules, roles.features)
+        read += columns
+    else:
+        encoding = encode_as
+        encoding.warn_of_unknown(features, path)
     n_rows = len(next(iter(table.values()), ()))
     y = np.zeros(n_rows) if roles.y is None else _grades(table[roles.y], roles.y, grades)
     return Items(
-        np.column_stack(blocks) if blocks else np.zeros((n_rows, 0)),
+        encoding.encode(features) if features else np.zeros((n_rows, 0)),
         y,
         None if roles.qid is None else table[roles.qid],
         None if roles.docid is None else table[roles.docid],
-        tuple(names),
+        encoding.feature_names,
         weight=None if roles.weight is None else as_weights(table[roles.weight], roles.weight),
+        encoding=None if encoding.is_plain else encoding,
+        read=tuple(read),
     )
 
 
@@ -357,7 +327,9 @@ def _grades(column: Any, name: str, grades: Mapping[str, float] | None) -> NDArr
     words = list(dict.fromkeys(cell for cell in cells if isinstance(cell, str)))
     if grades is None and not all(map(is_number, words)):
         fix = grade_advice(words)
-        raise DataError(f"{name} holds words:", kind="text grades", fix=fix)
+        row = next(k for k, c in enumerate(cells) if isinstance(c, str) and not is_number(c))
+        fault = f"{name} is {cells[row]!r}, not a number:"
+        raise DataError(fault, kind="text grades", line=row + 1, fix=fix)
     if grades is not None:
         number_of = {str(word): float(number) for word, number in grades.items()}
         unknown = [cell for cell in map(str, cells) if cell not in number_of]
@@ -380,27 +352,18 @@ def grade_advice(words: Sequence[str]) -> Message:
     return Message("say what they mean, with a higher number for a better item: ", meaning)
 
 
-def words_advice(column: str, words: Sequence[Words] = ()) -> Message:
-    """What to do about columns of words where numbers are needed; ``column`` comes first.
+def cell_advice(error: CellError) -> Message:
+    """What to do about a cell that is not of the kind of its column.
 
-    >>> print(words_advice("title"))
-    if title names the query or the item, give qid='title' or docid='title'; if its words are
-    values, one_hot=['title']; to leave it out, drop=['title']
+    >>> print(cell_advice(CellError("price", 3, "cheap", "a finite number")))
+    leave the cell empty if the value is unknown; if the column is text, give
+    kinds={'price': 'text'}; to leave it out, drop=['price']
     """
-    columns = dict.fromkeys([column, *(w.column for w in words if not w.is_grade)])
-    start, subject = "", column
-    if len(columns) > 1:
-        start = f"{len(columns)} columns hold words: {', '.join(columns)}. For each: "
-        subject = "it"
     return Message(
-        f"{start}if {subject} names the query or the item, give ",
-        Setting("qid", column),
-        " or ",
-        Setting("docid", column),
-        "; if its words are values, ",
-        Setting("one_hot", [column]),
+        "leave the cell empty if the value is unknown; if the column is text, give ",
+        Setting("kinds", {error.name: "text"}),
         "; to leave it out, ",
-        Setting("drop", [column]),
+        Setting("drop", [error.name]),
     )
 
 
@@ -479,24 +442,36 @@ def _parse(
         if name is None:
             continue
         index = names.index(name)
-        if name in (roles.qid, roles.docid, *roles.one_hot):
+        kind = roles.rules.kinds.get(name, "number")
+        if name in (roles.qid, roles.docid):
             number, distinct = fields.encode(index, name)
             table[name] = distinct[number]
         elif name == roles.y:
             table[name] = _parse_grades(fields, index, name, grades, decimal)
         elif name == roles.weight:
             table[name] = fields.numbers(index, name, decimal=decimal)
+        elif kind != "number":
+            table[name] = _tokens(fields.column(index))
         else:
             try:
                 table[name] = fields.numbers(index, name, missing=MISSING, decimal=decimal)
             except FileFormatError as error:
                 if error.kind != "not a number":
                     raise
-                texts = {other: fields.column(names.index(other)) for other in roles.features}
-                fix = words_advice(name, _text_columns(texts, roles, decimal, fields.lines))
-                fix = Message("leave the cell empty if the value is unknown; ", fix)
-                raise error.replaced(fix=fix) from None
+                cells = fields.column(index)
+                if decimal == ",":
+                    if any("." in cell and is_number(cell) for cell in cells):
+                        raise  # a point is no decimal point there
+                    points = ((cell, cell.replace(",", ".")) for cell in cells)
+                    cells = [point if is_number(point) else cell for cell, point in points]
+                table[name] = _tokens(cells)
     return table
+
+
+def _tokens(cells: list[str]) -> NDArray[Any]:
+    column = np.empty(len(cells), dtype=object)
+    column[:] = cells
+    return column
 
 
 def _parse_grades(
@@ -512,7 +487,9 @@ def _parse_grades(
         except FileFormatError as error:
             if error.kind != "not a number" or not words:
                 raise
-            raise error.replaced(kind="text grades", fix=grade_advice(words)) from None
+            n_words = sum(cell in words for cell in cells)
+            kind = "text grades" if n_words > WORD_SHARE * len(cells) else "bad grade"
+            raise error.replaced(kind=kind, fix=grade_advice(words)) from None
     row = next((row for row, cell in enumerate(cells) if cell.strip() not in grades), None)
     if row is not None:
         fix = Message(Setting("grades"), f" has {', '.join(map(str, grades))}; add it")

@@ -1,0 +1,234 @@
+"""Tables as they come: one set of rules for what a column is, and for how it becomes features."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+
+import numpy as np
+import pytest
+
+import rankwright as rw
+from rankwright.data import items_from_frame, make_shop
+from rankwright.data.columns import Encoding, Rules, fit_encoding, kind_of
+from rankwright.exceptions import CellError, DataError, FileFormatError, ParameterError
+
+pd = pytest.importorskip("pandas")
+pl = pytest.importorskip("polars")
+pa = pytest.importorskip("pyarrow")
+
+ROLES = {"y": "grade", "qid": "query", "docid": "product"}
+
+
+@pytest.fixture(scope="module")
+def shop():
+    return make_shop(30, random_state=1)
+
+
+def test_a_shop_is_the_same_table_for_the_same_seed(shop):
+    again, other = make_shop(30, random_state=1), make_shop(30, random_state=2)
+    assert all((shop[name].astype(str) == again[name].astype(str)).all() for name in shop)
+    assert (shop["price"] != other["price"]).any()
+    assert 0.9 < (shop["grade"] == shop["orders_after"]).mean() < 0.95
+    late = shop.take(slice(4 * 750 // 5, 750))
+    assert set(late["brand"]) - set(shop.take(slice(0, 600))["brand"])
+    with pytest.raises(ParameterError):
+        make_shop(4)
+
+
+def forms(shop, folder):
+    """The same table in every form that is read."""
+    frame = pd.DataFrame(shop)
+    shop.write(folder / "a.csv")
+    (folder / "b.tsv").write_text((folder / "a.csv").read_text().replace(",", "\t"))
+    rows = json.loads(frame.to_json(orient="records"))
+    (folder / "c.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    frame.to_parquet(folder / "d.parquet")
+    for name in ("a.csv", "b.tsv", "c.jsonl", "d.parquet"):
+        yield name, rw.read_items(folder / name, verbose=False)
+    typed = frame.astype({"category": "category", "cat_match": "boolean"})
+    typed["launch_date"] = pd.to_datetime(typed["launch_date"])
+    yield "pandas", items_from_frame(frame, **ROLES)
+    yield "pandas with types", items_from_frame(typed, **ROLES)
+    yield "polars", items_from_frame(pl.from_pandas(frame).cast({"brand": pl.Categorical}), **ROLES)
+    yield "pyarrow", items_from_frame(pa.Table.from_pandas(frame), **ROLES)
+    duckdb = pytest.importorskip("duckdb")
+    source = str(folder / "a.csv")
+    yield "duckdb", items_from_frame(duckdb.read_csv(source), **ROLES)
+
+
+def test_every_form_of_a_table_gives_the_same_items(shop, tmp_path):
+    read = dict(forms(shop, tmp_path))
+    first = read["a.csv"]
+    for name, items in read.items():
+        assert items.feature_names == first.feature_names, name
+        np.testing.assert_array_equal(items.X, first.X, err_msg=name)
+        assert items.encoding == first.encoding, name
+        assert [r.kind for r in items.read] == [r.kind for r in first.read], name
+
+
+def test_columns_of_a_shop_are_read_as_they_are(shop, tmp_path):
+    shop.write(tmp_path / "a.csv")
+    items = rw.read_items(tmp_path / "a.csv", verbose=False)
+    kinds = {r.name: r.kind for r in items.read}
+    text = dict.fromkeys(["category", "brand", "color", "device"], "text")
+    assert kinds == text | {
+        "grade": "grade", "query": "query", "product": "id", "price": "number",
+        "stars": "number", "stock": "number", "cat_match": "boolean", "launch_date": "date",
+        "row_id": "drop", "orders_after": "number",
+    }  # fmt: skip
+    column = dict(zip(items.feature_names, items.X.T, strict=True))
+    np.testing.assert_array_equal(column["color=red"], shop["color"] == "red")
+    gaps = [cell is None for cell in shop["color"]]
+    np.testing.assert_array_equal(column["color=(missing)"], gaps)
+    np.testing.assert_array_equal(column["cat_match"], shop["cat_match"])
+    dates = shop["launch_date"].astype("datetime64[D]")
+    np.testing.assert_array_equal(column["launch_date.age"], (dates.max() - dates).astype(int))
+    months = [dt.date.fromisoformat(day).month for day in shop["launch_date"]]
+    np.testing.assert_array_equal(column["launch_date.month"], months)
+    weekdays = [dt.date.fromisoformat(day).weekday() for day in shop["launch_date"]]
+    np.testing.assert_array_equal(column["launch_date.weekday"], weekdays)
+
+
+def test_a_table_of_text_is_printed_with_what_would_change_it(shop, tmp_path, capsys):
+    shop.write(tmp_path / "a.csv")
+    rw.read_items(tmp_path / "a.csv")
+    told = capsys.readouterr().err
+    assert "row_id        left out  a different whole number in every row" in told
+    assert "grade         grade     its name" in told
+    assert "to change it: kinds={'row_id': 'number'}" in told
+    given = rw.read_items(tmp_path / "a.csv", kinds={"row_id": "number", "brand": "drop"})
+    assert "row_id" in given.feature_names
+    assert not any(name.startswith("brand") for name in given.feature_names)
+    assert "row_id        number    as given" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("graded", [True, False])
+def test_a_rating_is_never_taken_as_the_grade(tmp_path, graded):
+    path = tmp_path / "a.csv"
+    path.write_text("query,doc,score,rating,price\na,x,1,4.5,3\na,y,2,3.5,4\n")
+    if graded:
+        with pytest.raises(DataError) as refused:
+            rw.read_items(path)
+        assert refused.value.kind == "no grade"
+        assert rw.read_items(path, y="rating").y.tolist() == [4.5, 3.5]
+    else:
+        items = rw.read_items(path, graded=False)
+        assert items.feature_names == ("score", "rating", "price")
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind"),
+    [
+        (["True", "FALSE", ""], "boolean"),
+        ([True, None, False], "boolean"),
+        ([np.bool_(True), float("nan")], "boolean"),
+        (["2024-05-31", "1912-06-23"], "date"),
+        (["2024-05-31T10:00:00+02:00", "2024-05-31 10:00"], "date"),
+        ([dt.date(1900, 1, 1), None], "date"),
+        ([pd.Timestamp("2024-05-31", tz="Asia/Tokyo")], "date"),
+        (["2024-02-30", "x"], "text"),
+        (["31.05.2024", "01.06.2024"], "text"),
+        (["1", "2.5", "", "NA"], "number"),
+        ([1, "2", None], "number"),
+        (["red", "Red", "réd"], "text"),
+        ([None, None], "number"),
+    ],
+)
+def test_the_kind_of_a_column(cells, kind):
+    assert kind_of("c", cells)[0] == kind
+    column = np.empty(len(cells), object)
+    column[:] = cells
+    assert kind_of("c", column)[0] == kind
+
+
+def test_dates_before_1970_and_in_time_zones():
+    moments = ["1969-12-31T12:00:00Z", "1970-01-01T01:00:00+01:00", "1901-01-01", ""]
+    encoding, _ = fit_encoding({"d": moments})
+    found = encoding.encode({"d": moments})
+    ages = found[:, encoding.feature_names.index("d.age")]
+    np.testing.assert_allclose(ages, [0.5, 0.0, 25202.0, np.nan])
+    months = found[:, encoding.feature_names.index("d.month")]
+    np.testing.assert_array_equal(months, [12, 1, 1, np.nan])
+
+
+def test_ages_are_counted_from_a_reference_column():
+    table = {"seen": ["2024-03-01", "2024-03-02"], "launched": ["2024-02-20", "2024-03-02"]}
+    encoding, read = fit_encoding(table, Rules(reference="seen"))
+    assert encoding.feature_names == ("launched.age",)
+    assert encoding.encode(table).tolist() == [[10.0], [0.0]]
+    assert [r.kind for r in read] == ["reference", "date"]
+
+
+def test_levels_beyond_the_limit_count_as_missing():
+    cells = [f"level {k % 100_000}" for k in range(150_000)]
+    encoding, read = fit_encoding({"c": cells}, Rules(max_levels=50))
+    assert encoding.n_features == 51
+    assert "99,950 rare levels count as missing" in read[0].why
+    assert encoding.encode({"c": ["level 0", "level 99999", "new"]})[:, -1].tolist() == [0, 1, 1]
+
+
+def test_levels_that_differ_in_case_or_accents_are_different_and_told():
+    encoding, read = fit_encoding({"c": ["Café", "cafe", "Cafe", "tea"]})
+    assert encoding.n_features == 4
+    assert "'Cafe' and 'Café' are different levels" in read[0].why
+
+
+def test_numbers_as_text_and_as_numbers_are_the_same_cells():
+    encoding, _ = fit_encoding(
+        {"size": [7, 8, 7], "code": ["7", "x", "y"]}, Rules(kinds={"size": "text"})
+    )
+    assert encoding.encode({"size": ["7"], "code": [7.0]}).tolist() == [[1, 0, 1, 0, 0]]
+    numbers, _ = fit_encoding({"price": [1.5, 2.0]})
+    assert numbers.encode({"price": ["1.5"]}).tolist() == [[1.5]]
+    with pytest.raises(CellError) as refused:
+        numbers.encode({"price": ["cheap"]})
+    assert (refused.value.name, refused.value.row, refused.value.value) == ("price", 0, "cheap")
+    with pytest.raises(CellError):
+        numbers.encode({"price": ["1.5"]}, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("content", "error", "match"),
+    [
+        ("", FileFormatError, "empty"),
+        ("query,grade,x\n", FileFormatError, "no line after the header"),
+        ("query,grade,x,x\n1,2,3,4\n", DataError, "two columns are called 'x'"),
+        ("query,grade,x\n1,2,3\n1,0,a\n1,1,4\n", FileFormatError, "not a finite number"),
+    ],
+)
+def test_hostile_files_are_refused(tmp_path, content, error, match):
+    (tmp_path / "a.csv").write_text(content)
+    with pytest.raises(error, match=match):
+        rw.read_items(tmp_path / "a.csv", verbose=False)
+
+
+def test_a_byte_order_mark_is_no_part_of_a_name(tmp_path):
+    (tmp_path / "a.csv").write_bytes(b"\xef\xbb\xbfquery,grade,color\n1,2,red\n1,0,blue\n")
+    items = rw.read_items(tmp_path / "a.csv", verbose=False)
+    assert items.read[1].name == "query"
+
+
+def test_a_column_of_lists_is_refused():
+    frame = pd.DataFrame({"grade": [1, 0], "tags": [["a", "b"], ["c"]]})
+    with pytest.raises(CellError) as refused:
+        items_from_frame(frame, y="grade")
+    assert (refused.value.name, refused.value.row) == ("tags", 0)
+
+
+def test_features_of_the_same_name_are_refused():
+    table = {"x": ["a=b", "c"], "x=a": ["b", "d"]}
+    with pytest.raises(DataError, match="two features are called 'x=a=b'"):
+        fit_encoding(table)
+
+
+def test_an_encoding_survives_json():
+    import msgspec
+
+    table = {"d": ["2020-01-01", None], "c": ["a", ""], "b": [True, None], "n": [1.0, 2.0]}
+    encoding, _ = fit_encoding(table, Rules(fill=True))
+    copy = msgspec.json.decode(msgspec.json.encode(encoding), type=Encoding)
+    assert copy == encoding
+    copy.check()
+    np.testing.assert_array_equal(copy.encode(table), encoding.encode(table))
+    assert not np.isnan(encoding.encode(table)).any()
