@@ -88,7 +88,7 @@ def _model_files(folder: Path) -> dict[str, str]:
 def feedback() -> None:
     """Durable feedback events a second, 64 connections."""
     with tempfile.TemporaryDirectory() as folder:
-        server = Server.service(folder)
+        server = Server.service(folder, "--demo")
         rows = np.random.default_rng(0).standard_normal((10, 10)).tolist()
         items = [{"id": f"d{i}", "features": row} for i, row in enumerate(rows)]
         connection = Connection(server.port)

@@ -536,3 +536,32 @@ def test_metrics_count_the_status_that_was_answered(client):
     lines = client.get("/metrics").text.splitlines()
     assert 'rankwright_requests_total{path="/v1/fuse",status="422"} 1.0' in lines
     assert "Use one of jsonl, qrels, letor." in client.get("/v1/log?format=csv").json()["detail"]
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [{"n_estimators": 10**30}, {"n_estimators": 1e308}, {"learning_rate": "x"}, {"n_estimators": -1},
+     {"nothing": 1}, {"max_leaf_nodes": 2**62}],
+)  # fmt: skip
+def test_absurd_parameters_of_training_are_refused(client, parameters):
+    for number in range(6):
+        shown = client.rank([[number, 1.0] + [0.0] * 8, [0.0, number] + [0.0] * 8])
+        client.feedback(shown["event"], grades={"a0": number % 3, "a1": 0})
+    answer = client.post("/v1/train", {"ranker": "LambdaMART", "parameters": parameters})
+    assert answer.status_code == 422, answer.text
+
+
+def test_a_negative_zero_is_exported_as_zero(client):
+    event = client.rank([[0.5] * 10])["event"]
+    client.feedback(event, grades={"a0": -0.0})
+    assert client.get("/v1/log?format=qrels").text == "q 0 a0 0\n"
+    assert client.get("/v1/log?format=letor").text.startswith("0 qid:q")
+
+
+def test_a_short_retention_is_swept_often(serve):
+    client = serve(retention_days=1.5 / 86400)
+    client.rank([[0.5] * 10])
+    deadline = time.monotonic() + 30
+    while list(client.service.store.entries()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not list(client.service.store.entries())

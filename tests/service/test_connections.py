@@ -68,9 +68,10 @@ def server(tmp_path_factory):
     (folder / "tokens").write_text(f"shop {RANK} rank\nboss {ADMIN} admin\n")
     options = ["--header-timeout", "1.5", "--idle-timeout", "1.5", "--trusted-proxy", "127.0.0.9"]
     server = Server(
-        folder, "--port", "0", "--token-file", "tokens", *options,
+        folder, "--demo", "--port", "0", "--token-file", "tokens", *options,
         "--max-connections-per-address", "20",
     )  # fmt: skip
+    server.wait_until_ready()
     yield server
     server.stop()
 

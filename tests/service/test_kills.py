@@ -120,8 +120,8 @@ def test_the_server_survives_kills_under_load(tmp_path):
     log.close()
 
 
-def test_without_a_model_the_server_says_that_it_is_the_demo(tmp_path):
-    server = Server(tmp_path)
+def test_the_server_says_that_it_is_the_demo(tmp_path):
+    server = Server(tmp_path, "--demo")
     assert "demo model" in "".join(server.lines)
     assert "this machine only" in "".join(server.lines)
     assert server.stop(signal.SIGINT) in (0, -signal.SIGINT, 130)

@@ -20,7 +20,7 @@ class JudgingOptions:
 
     Args:
         images: Let the judging page load images from other sites.
-        queue: What to judge: CSV, TSV, JSONL or a TREC run; by default generated texts.
+        queue: What to judge: CSV, TSV, JSONL or a TREC run.
         documents: Titles, texts and URLs of the documents, by id: CSV, TSV or JSONL.
         queries: Texts of the queries: lines with a query id, a tab and the text.
         guidelines: What the grades mean, in Markdown.
@@ -43,6 +43,7 @@ def serve(
     host: str = "127.0.0.1",
     port: sh.Port = 8000,
     tokens: Annotated[str | None, Parameter(name="--token-file")] = None,
+    demo: bool = False,
     learn: str | None = None,
     set: sh.Settings = [],
     learn_from: Literal["grades", "clicks"] = "grades",
@@ -59,10 +60,10 @@ def serve(
 ) -> None:
     """Rank, recommend and fuse over HTTP; collect feedback and learn from it.
 
-    Without a model, it serves a demo model. GET /api lists the API, / shows the
-    dashboard, and /judge collects judgments.
+    GET /api lists the API, / shows the dashboard, and /judge collects judgments.
+    It needs a model, a store with one, --learn, --queue or --demo.
 
-    rankwright serve
+    rankwright serve --demo
     rankwright serve shop.rw --store shop.db --port 8080
     rankwright serve --learn BayesianPRank
     rankwright serve shop.rw --host 0.0.0.0 --token-file tokens.txt
@@ -72,6 +73,7 @@ def serve(
         host: The address to listen on; if other machines can reach it, --token-file is required.
         port: The port to listen on; 0 picks a free one.
         tokens: A file with lines of TOKEN, NAME TOKEN or NAME TOKEN SCOPES; SIGHUP reads it again.
+        demo: Serve a demo model and generated texts to judge, where nothing else is given.
         learn: An online ranker that learns from feedback, such as BayesianPRank, PRank, OAPBPM.
         learn_from: Learn from grades, or from clicks as grades 1 (clicked) and 0 (skipped).
         grades: The grades to learn: 0-4, or 0,1,2.
@@ -98,6 +100,7 @@ def serve(
     sh.check_targets(*models, tokens, *files, store=store)
     settings = Settings(
         models=models,
+        demo=demo,
         store=store,
         learn=learn,
         learn_settings=tuple((k, parse_value(v)) for k, v in parse_settings(set).items()),
@@ -123,8 +126,6 @@ def demo(
     random_state: sh.RandomState = 0,
     report: str = "report.html",
     json: sh.Json = False,
-    serve: bool = False,
-    port: sh.Port = 8000,
 ) -> None:
     """Train every family of rankers on generated data, and compare them.
 
@@ -133,18 +134,10 @@ def demo(
 
     rankwright demo
     rankwright demo --random-state 7 --report seven.html
-    rankwright demo --serve
 
     Args:
         report: Where to write the page.
-        serve: Serve generated models and users over HTTP instead, until Ctrl-C.
-        port: The port of --serve; 0 picks a free one.
     """
-    if serve:
-        from rankwright.service.demo import serve_demo
-
-        serve_demo(random_state, port, note=sh.note)
-        return
     from rankwright.report.demonstrations import write_demo
 
     start = time.perf_counter()

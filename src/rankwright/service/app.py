@@ -43,10 +43,10 @@ from rankwright.service.learning.follower import Follower
 from rankwright.service.learning.live import Plan
 from rankwright.service.log.checking import damage
 from rankwright.service.log.store import Store, put_state
-from rankwright.service.models import Models, Served
+from rankwright.service.models import Models, Served, count_models
 from rankwright.service.pages.dashboard import Dashboard
-from rankwright.service.pages.judge import JudgePages
-from rankwright.service.pages.rendering import login_page, logout, missing_page
+from rankwright.service.pages.judge import JudgePages, no_queue
+from rankwright.service.pages.rendering import login_page, logout, missing_page, page_list
 
 REMOTE_RATE = 200.0  # requests a second, of a client on another machine
 MOST_CHECKED = 2**31  # bytes of a log that is checked before the service is ready, not only then
@@ -60,7 +60,9 @@ class Settings:
 
     Parameters
     ----------
-    models : paths of model files; the first one that ranks is active. None: the demo model
+    models : paths of model files; the first one that ranks is active
+    demo : serve a demo model if there is no other, and generated texts to judge if there is no
+        queue. None: if there is neither a model file nor a queue
     store : path of the SQLite file that keeps the log
     learn : name of an online ranker that learns from the log, such as "BayesianPRank"
     learn_settings : its parameters, as texts or values
@@ -81,7 +83,7 @@ class Settings:
     rate_limit : requests a second of one token or address; None: 200, and no limit on a host
         that only this machine reaches
     images : let pages show pictures of other sites
-    queue : what to judge at /judge, a CSV, TSV or JSONL file or a TREC run; None: generated texts
+    queue : what to judge at /judge, a CSV, TSV or JSONL file or a TREC run
     documents, queries, guidelines : files for the queue, see
         :func:`rankwright.service.judging.queue.read_queue`
     judging_grades : number of grades that judges give, 2 to 5
@@ -89,6 +91,7 @@ class Settings:
     """
 
     models: tuple[str, ...] = ()
+    demo: bool | None = None
     store: str = "feedback.db"
     learn: str | None = None
     learn_settings: tuple[tuple[str, Any], ...] = ()
@@ -157,6 +160,7 @@ class Service:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self._closing = False
+        self.demo = _wants_demo(settings)
         self.store = Store(settings.store)
         try:
             self._open(settings)
@@ -172,9 +176,9 @@ class Service:
         self.metrics = Metrics()
         self.reader = ItemReader()
         self.training = asyncio.Lock()
-        self.judging = _open_judging(settings, self.store)
+        self.judging = _open_judging(settings, self.store, self.demo)
         self.experiments = Experiments(self.store)
-        self.models = Models(self.store, settings.models)
+        self.models = Models(self.store, settings.models, demo=self.demo)
         self.follower = Follower(
             self.store,
             self.models,
@@ -196,11 +200,13 @@ class Service:
         self._checking.start()
 
     def _warm_up(self) -> None:
-        """Compile what scores the models, or load it; requests do not wait for it."""
+        """Compile what scores the models and learns from judges, or load it."""
         try:
             self.models.warm_up()
+            if self.judging is not None:
+                self.judging.warm_up()
         except Exception:  # they are compiled when they are needed
-            log.exception("compiling the loops that score trees failed")
+            log.exception("compiling failed")
 
     def _check(self) -> None:
         """Look for damage in the log."""
@@ -256,7 +262,7 @@ class Service:
         if self._checking.is_alive() and os.path.getsize(self.store.path) < MOST_CHECKED:
             faults.append("the log is being checked")
         if self._warming.is_alive():
-            faults.append("the loops that score trees are being compiled")
+            faults.append("loops are being compiled")
         return faults
 
     def render(self, request: Request, template: str, **values: Any) -> Response:
@@ -314,7 +320,11 @@ def _routes(service: Service) -> list[BaseRoute]:
         Route("/logout", logout, methods=["POST"]),
         Mount("/static", StaticFiles(directory=PAGES / "static")),
         *Dashboard(service, judging).routes(),
-        *JudgePages(service, judging).routes(),
+        *(
+            JudgePages(service, judging).routes()
+            if judging is not None
+            else page_list(service, [("GET", "/judge", no_queue)])
+        ),
     ]
 
 
@@ -333,14 +343,23 @@ def _secret(store: Store) -> bytes:
     return secret
 
 
-def _open_judging(settings: Settings, store: Store) -> Judging:
+def _wants_demo(settings: Settings) -> bool:
+    """Whether to show generated content; an error if there is nothing to serve at all."""
+    something = settings.models or settings.queue or count_models(settings.store)
+    if settings.demo is not False:
+        return settings.demo or not something
+    if something or settings.learn:
+        return False
+    raise ParameterError(
+        "there is nothing to serve: no model was given, and the store has none.",
+        fix="Give a model file, --learn RANKER to learn from feedback, --queue FILE to judge, or "
+        "--demo to look around.",
+    )
+
+
+def _open_judging(settings: Settings, store: Store, demo: bool) -> Judging | None:
     """The queue of the settings, or that of the demo, with the judgments of the log."""
-    if settings.queue is None:
-        queue = demo_queue()
-        judging = Judging(queue, overlap=1.0)
-        for key, judge, judgment in demo_judgments(queue):  # constants: they are not in the log
-            judging.apply(key, judge, judgment)
-    else:
+    if settings.queue is not None:
         queue = read_queue(
             settings.queue,
             documents=settings.documents,
@@ -349,5 +368,12 @@ def _open_judging(settings: Settings, store: Store) -> Judging:
             n_grades=settings.judging_grades,
         )
         judging = Judging(queue, overlap=settings.overlap)
+    elif demo:
+        queue = demo_queue()
+        judging = Judging(queue, overlap=1.0)
+        for key, judge, judgment in demo_judgments(queue):  # constants: they are not in the log
+            judging.apply(key, judge, judgment)
+    else:
+        return None
     judging.follow(store)
     return judging

@@ -7,8 +7,7 @@ generated.
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -136,15 +135,6 @@ def demo_judgments(queue: Queue) -> Iterator[tuple[str, str, Judgment]]:
                 features=[queue.X[row].tolist()],
             )  # fmt: skip
             yield f"demo/{judge}/{document.query}/{document.id}", judge, judgment
-
-
-def serve_demo(random_state: int = 0, port: int = 8000, *, note: Callable[[str], None]) -> None:
-    """Serve generated models and users until the process is told to stop."""
-    from rankwright.service.server import serve
-
-    with tempfile.TemporaryDirectory() as folder:
-        note("training the models of the demo ...")
-        serve(demo_settings(folder, random_state), port, note=note)
 
 
 def demo_settings(folder: str, random_state: int = 0) -> Settings:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import tempfile
 import threading
@@ -29,6 +30,7 @@ from rankwright.scoring.trees import ROWS_FOR_MASKS
 from rankwright.service.api.problems import Problem
 from rankwright.service.api.types import ModelInfo
 from rankwright.service.log.entries import DamagedStore
+from rankwright.service.log.reader import LogReader
 from rankwright.service.log.store import Store, put_state
 
 Task = Literal["rank", "recommend", "fuse"]
@@ -93,14 +95,14 @@ class _State:
 class Models:
     """The models of a service by key: their version, or "live" for the one that learns."""
 
-    def __init__(self, store: Store, paths: tuple[str, ...], note: str = "") -> None:
-        self._store, self._lock, self.note = store, threading.Lock(), note
+    def __init__(self, store: Store, paths: tuple[str, ...], *, demo: bool = True) -> None:
+        self._store, self._lock, self.note = store, threading.Lock(), ""
         self._state = _State()
         given = [served_from_file(path) for path in paths]
         for served in (*self._uploaded(), *given):
             self._put(served.version, served)
-        if not paths:
-            self.note = "No model was given: this is the demo model, trained on generated data."
+        if demo and not paths:
+            self.note = "This is the demo model, trained on generated data."
             self._put(DEMO, demo_model())
         self._given = [served.version for served in given]
 
@@ -322,6 +324,17 @@ class _Kept(msgspec.Struct):
     history: list[tuple[str, str]] = []
     shadow: list[str] = []
     given: list[str] = []
+
+
+def count_models(path: str) -> int:
+    """How many models a store has; none if there is no such file."""
+    if not os.path.exists(path):
+        return 0
+    log = LogReader(path)
+    try:
+        return int(log.select("SELECT count(*) FROM models")[0][0])
+    finally:
+        log.close()
 
 
 def _with(state: _State, key: str, served: Served) -> _State:

@@ -135,7 +135,8 @@ async def delete(service: Service, call: Call) -> Deleted:
     deleted = await asyncio.to_thread(service.store.delete_user, user)
     if deleted:
         service.follower.rebuild()
-        await asyncio.to_thread(service.judging.forget, user)
+        if service.judging is not None:
+            await asyncio.to_thread(service.judging.forget, user)
     return Deleted(deleted)
 
 

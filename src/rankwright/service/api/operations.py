@@ -85,7 +85,10 @@ def _train(service: Service, request: types.TrainRequest) -> types.TrainAnswer:
     items = items_from_log(service.store, request.labels)
     served = service.models.active("rank")
     settings = {name: getattr(request, name) for name in ("measure", "test_size", "random_state")}
-    result = retrain(items, ranker, served, **settings)
+    try:
+        result = retrain(items, ranker, served, **settings)
+    except (ValueError, TypeError, ArithmeticError, MemoryError) as error:  # of its parameters
+        raise Problem(422, f"{request.ranker} cannot be trained like this: {error}") from error
     measures = {} if result.new is None else {request.measure: result.new}
     name = request.name or request.ranker
     info = service.models.upload(file_of(result.model), name, "trained", **measures)

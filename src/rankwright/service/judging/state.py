@@ -308,6 +308,10 @@ class Judging:
                 self._models[mode] = model
             return self._models[mode]
 
+    def warm_up(self) -> None:
+        """Compile what learns from judgments, or load it; the lock is free meanwhile."""
+        LiveModel(self.queue, "grades").learn([Example((0,), 0.0)])
+
     def _allowed(self, mode: Mode) -> Container[float | None]:
         if mode == "pairs":
             return (-1, 0, 1)

@@ -31,7 +31,7 @@ from rankwright.service.models import LIVE, Models, Served
 
 PUBLISH_SECONDS = 0.2
 ANSWERS = "log INDEXED BY log_answers WHERE kind != 'event'"
-RETENTION_SECONDS = 3600.0
+RETENTION_SECONDS = 3600.0  # between two sweeps, or less if entries are kept for less than a day
 MOST_AT_ONCE = 200  # entries in a batch
 EARLIER = "live/"  # names of the earlier snapshots in the store
 log = logging.getLogger("rankwright.service")
@@ -148,7 +148,7 @@ class Follower:
                 self.error = str(error)
                 log.exception("the learner failed; it tries again")
                 time.sleep(0.5)
-            self._wake.wait(60.0)
+            self._wake.wait(min(60.0, self._sweep_seconds()))
 
     def _follow(self) -> None:
         """Learn everything that is in the log now."""
@@ -273,9 +273,13 @@ class Follower:
         self.store.write(write).result()
         self._unsaved = 0
 
+    def _sweep_seconds(self) -> float:
+        days = math.inf if self.retention_days is None else self.retention_days
+        return max(min(RETENTION_SECONDS, 3600.0 * days), min(RETENTION_SECONDS, 1.0))
+
     def _sweep(self) -> None:
         """Delete entries older than the retention, once they are in a snapshot."""
-        if self.retention_days is None or time.monotonic() - self._swept < RETENTION_SECONDS:
+        if self.retention_days is None or time.monotonic() - self._swept < self._sweep_seconds():
             return
         moment = time.time() - 86400 * self.retention_days
         sql = "SELECT max(seq) FROM log WHERE time < ? AND seq <= ?"

@@ -208,7 +208,7 @@ def qrels_line(query: str, item: str, grade: float) -> str:
     >>> qrels_line("red shoes", "d-12/ä", 3.0)
     'red%20shoes 0 d-12/ä 3\\n'
     """
-    return f"{_word(query)} 0 {_word(item)} {grade:g}\n"
+    return f"{_word(query)} 0 {_word(item)} {grade + 0.0:g}\n"  # -0.0 is 0
 
 
 def letor_line(query: str, item: str, grade: float, features: Iterable[float]) -> str:
@@ -219,7 +219,7 @@ def letor_line(query: str, item: str, grade: float, features: Iterable[float]) -
     """
     texts = (repr(value) if value == value else "NULL" for value in features)
     values = " ".join(f"{number}:{text}" for number, text in enumerate(texts, 1))
-    return f"{grade:g} qid:{_word(query)} {values} #docid = {_word(item)}\n"
+    return f"{grade + 0.0:g} qid:{_word(query)} {values} #docid = {_word(item)}\n"
 
 
 def _word(text: str) -> str:

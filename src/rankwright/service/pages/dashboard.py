@@ -48,7 +48,7 @@ class RankedRow(NamedTuple):
 class Dashboard:
     """Handler of ``/``; it reads only."""
 
-    def __init__(self, service: Service, judging: Judging) -> None:
+    def __init__(self, service: Service, judging: Judging | None) -> None:
         self.service, self.judging = service, judging
 
     def routes(self) -> list[BaseRoute]:
@@ -83,8 +83,8 @@ class Dashboard:
             "loss": None if live is None else loss_table(live),
             "experiments": service.experiments.infos(),
             "latest": self._latest(last),
-            "n_judgments": len(self.judging.records),
-            "agreement": self.judging.agreement("grades"),
+            "n_judgments": None if self.judging is None else len(self.judging.records),
+            "agreement": None if self.judging is None else self.judging.agreement("grades"),
             "lists": events,
             "comparison": self._comparison(events, chosen),
             "example": self._example(),

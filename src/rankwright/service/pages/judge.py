@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import secrets
-import threading
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
@@ -44,13 +43,17 @@ EXPORTS = {
 }
 
 
+async def no_queue(request: Request) -> Response:
+    """The page in the place of a queue."""
+    raise Problem(404, "There is nothing to judge. Start the service with --queue FILE.")
+
+
 class JudgePages:
     """Handlers of ``/judge``; every answer goes to the log before it counts."""
 
     def __init__(self, service: Service, judging: Judging) -> None:
         self.service, self.judging = service, judging
         self.guidelines = Markup(render_markdown(judging.queue.guidelines))
-        self._warmed = False
 
     def routes(self) -> list[BaseRoute]:
         handlers = [
@@ -231,9 +234,6 @@ class JudgePages:
         return f"Magnitude {judgment.value:g}."
 
     def _start_page(self, request: Request, fault: str = "", status: int = 200) -> Response:
-        if not self._warmed:  # load the compiled passes while the judge writes a name
-            self._warmed = True
-            threading.Thread(target=self.judging.model, args=("grades",), daemon=True).start()
         response = self.service.render(
             request, "judge_start.html", fault=fault, modes=MODES, queue=self.judging.queue,
             name=self._judge(request) or "", fixed=self._principal_name(request),
