@@ -2,6 +2,7 @@ from .page import Chart as Chart
 from .page import Page as Page
 from .page import Section as Section
 from .page import write_page as write_page
+from .plots import plot_bounds as plot_bounds
 from .plots import plot_calibration as plot_calibration
 from .plots import plot_contributions as plot_contributions
 from .plots import plot_learning_curves as plot_learning_curves

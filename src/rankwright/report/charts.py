@@ -191,6 +191,32 @@ def curve(
     )
 
 
+def bounds(entries: Sequence[tuple[str, float, float]]) -> Spec:
+    """The bound and the truth of each (name, bound, truth), on a logarithmic scale."""
+    rows = [
+        {"name": name, "what": what, "value": float(value)}
+        for name, bound, truth in entries
+        for what, value in (("bound", bound), ("truth", truth))
+        if np.isfinite(value) and value > 0
+    ]
+    names = list(dict.fromkeys(name for name, _, _ in entries))
+    labels = {"title": None, "axis": {"labelLimit": 290}}
+    scale = {"scale": {"type": "log", "nice": True}}
+    return _chart(
+        "Bounds and the truth.",
+        rows,
+        28 * len(names) + 10,
+        mark={**_DOT, "size": 90, "opacity": 1},
+        encoding={
+            "y": {"field": "name", "type": "nominal", "sort": names, **labels},
+            "x": _number("value", "bound and truth", **scale),
+            "color": _by("what", ["bound", "truth"]),
+            "shape": _by("what", ["bound", "truth"]),
+            "tooltip": [{"field": "name"}, {"field": "what"}, _exact("value", ".4g")],
+        },
+    )
+
+
 def calibration(predicted: ArrayLike, observed: ArrayLike, high: float) -> Spec:
     """Observed rates over predicted ones, and the line on which they are equal."""
     pairs = zip(np.asarray(predicted).tolist(), np.asarray(observed).tolist(), strict=True)

@@ -18,6 +18,7 @@ from rankwright.feedback.clicks.relevance import Calibration
 from rankwright.metrics.comparison import Comparison
 from rankwright.metrics.measure import Measure
 from rankwright.metrics.scores import Scores
+from rankwright.rankers.bounds import Bounds
 from rankwright.report import charts
 from rankwright.report.charts import Spec
 from rankwright.selection.importance import partial_dependence
@@ -204,6 +205,24 @@ def plot_thresholds(model: Any, X: Any, y: ArrayLike) -> Any:
         kind = type(model).__name__
         raise ParameterError(f"plot_thresholds: {kind} has no thresholds. Use an ordinal ranker.")
     return _chart(charts.histogram(model.decision_function(X), y, cuts))
+
+
+def plot_bounds(bounds: Bounds | Mapping[str, Bounds]) -> Any:
+    """Plot bounds of one or several models next to the truth, on a logarithmic scale.
+
+    Bounds that are infinite are left out; their truth is shown.
+
+    Parameters
+    ----------
+    bounds : what ``model.bounds(X, y)`` returned, or {name: that}
+    """
+    groups = {"": bounds} if isinstance(bounds, Bounds) else bounds
+    entries = [
+        (f"{name}: {entry.name}" if name else entry.name, entry.bound, entry.truth)
+        for name, group in groups.items()
+        for entry in group.entries
+    ]
+    return _chart(charts.bounds(entries))
 
 
 def plot_calibration(table: Calibration) -> Any:

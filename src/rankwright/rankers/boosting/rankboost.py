@@ -6,12 +6,17 @@ import warnings
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from rankwright._typing import FloatArray
+from rankwright.data.queries import Queries
 from rankwright.exceptions import DegenerateDataWarning, ParameterError
-from rankwright.feedback.base import Feedback, Grades
+from rankwright.feedback.base import Feedback, Grades, as_grades
 from rankwright.feedback.losses import weighting_names
 from rankwright.feedback.pairs import Bipartite, Pairs
+from rankwright.metrics.pairwise import count_pairs
+from rankwright.metrics.ranked_lists import ranked_lists
 from rankwright.rankers import schema
 from rankwright.rankers.boosting.binning import MAX_BINS
 from rankwright.rankers.boosting.ensemble import BASELINE, LEARNED, Curve, baseline
@@ -26,6 +31,7 @@ from rankwright.rankers.boosting.training import (
 )
 from rankwright.rankers.boosting.weak_learners.estimators import IS_WEAK_ESTIMATOR, TreeRanking
 from rankwright.rankers.boosting.weak_learners.splitting import DEFAULTS
+from rankwright.rankers.bounds import Bound, Bounds
 from rankwright.rankers.checks import feature_number
 from rankwright.rankers.early_stopping import EARLY_STOPPING, Validation
 from rankwright.rankers.schema import floats, integer, real
@@ -330,6 +336,39 @@ class RankBoost(BoostedRanker):
             )
         return Curve(*scorer.curve(number))
 
+    def bounds(self, X: Any, y: ArrayLike, *, qid: Any = None, delta: float = 0.05) -> Bounds:
+        """Compare the share of misordered pairs of given rows with Theorems 1 and 3.
+
+        Parameters
+        ----------
+        X, y, qid : rows, their grades and queries. Theorem 1 bounds the loss of the training rows,
+            Theorem 3 that of new rows: give those that you want to see the truth of.
+        delta : float in (0, 1], the probability with which Theorem 3 may fail
+
+        Returns
+        -------
+        Bounds by name ("rloss", Theorem 1, ties counted as misses; "rloss of new rows", Theorem 3),
+        and ``quantities``: ``rounds`` and ``vc_dimension``.
+
+        Examples
+        --------
+        >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 0]
+        >>> found = RankBoost(n_estimators=3).fit(X, y).bounds(X, y)
+        >>> found["rloss"].truth <= found["rloss"].bound, found["rloss of new rows"].bound
+        (True, inf)
+        """
+        check_is_fitted(self)
+        scores = self.decision_function(X, qid=qid)
+        grades = as_grades(y, "y")
+        missed = _misordered(scores, grades, Queries.from_ids(qid, len(grades)))
+        general = self.generalization_bound(delta)
+        entries = (
+            Bound("rloss", self.training_bound_, missed, "Freund et al. 2003, Theorem 1"),
+            Bound("rloss of new rows", general, missed, "Freund et al. 2003, Theorem 3"),
+        )
+        d = vc_dimension(self.n_features_in_)
+        return Bounds(entries, {"rounds": len(self.alpha_), "vc_dimension": d})
+
     def generalization_bound(self, delta: float = 0.05, d: int | None = None) -> float:
         """Compute Theorem 3's bound on the share of misordered new pairs, with probability 1 -
         delta.
@@ -351,6 +390,16 @@ class RankBoost(BoostedRanker):
         schema.at_least(2).check("generalization_bound", "d", d)
         error = min(1.0, self.train_rloss_ + self.train_ties_ / 2)
         return generalization_bound(error, self.n_lower_, self.n_upper_, len(self.alpha_), delta, d)
+
+
+def _misordered(scores: FloatArray, y: FloatArray, queries: Queries) -> float:
+    """The share of all pairs in the wrong order or tied."""
+    total = missed = 0.0
+    for lists in ranked_lists(scores, y, queries):
+        counts = count_pairs(lists, lists.score_ties)
+        total += float(counts.total.sum())
+        missed += float(counts.wrong.sum() + counts.tied.sum())
+    return missed / max(total, 1.0)
 
 
 def vc_dimension(n_features: int) -> int:

@@ -16,9 +16,10 @@ from rankwright._typing import FloatArray, IntArray
 from rankwright.data.queries import Queries
 from rankwright.data.vocabulary import as_column
 from rankwright.exceptions import DataError, ParameterError
-from rankwright.feedback.base import Feedback
+from rankwright.feedback.base import Feedback, as_grades
 from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
+from rankwright.rankers.bounds import Bound, Bounds
 from rankwright.rankers.kernels import (
     KERNEL_CONSTRAINTS,
     DrawnLandmarks,
@@ -156,6 +157,16 @@ class StabilityBound:
         return self.training_error + self.slack
 
 
+def _pair_error(residual: FloatArray, queries: Queries, power: int, epsilon: float) -> float:
+    """The mean over rows of the mean cost of a row's pairs within its query."""
+    total = 0.0
+    for rows in np.split(residual[queries.order], queries.ptr[1:-1]):
+        for start in range(0, len(rows), 256):
+            gap = np.abs(rows[start : start + 256, None] - rows) - epsilon
+            total += float((np.maximum(gap, 0.0) ** power).sum()) / len(rows)
+    return total / len(residual)
+
+
 LARGEST_GRAM = 20_000  # rows up to which "auto" builds a Gram matrix: 3.2 GB
 
 
@@ -272,6 +283,11 @@ class MagnitudeRanker(Ranker):
     def stability_bound(self, delta: float, M: float, kappa: float | None = None) -> StabilityBound:
         """Compute the stability bound on the error of new pairs (Proposition 3, Corollary 1).
 
+        With several queries it is for pairs of new rows of the same queries, where a query counts
+        with its number of rows, as in the objective. A row has the same share of the objective as
+        in a single list (2 / m: 2 m_q pairs of weight 1 / (m m_q)), so the proofs hold as printed,
+        with m the number of all rows.
+
         Parameters
         ----------
         delta : the probability that the bound does not hold
@@ -279,11 +295,6 @@ class MagnitudeRanker(Ranker):
         kappa : a bound on the root of K(x, x); None is the largest of the training rows
         """
         check_is_fitted(self)
-        if self.n_queries_in_ > 1:
-            raise ParameterError(
-                f"{type(self).__name__}.stability_bound: this model was fitted to "
-                f"{self.n_queries_in_} queries; the bound is for a single query."
-            )
         if round(self.mass_) < 1:
             raise ParameterError(
                 f"{type(self).__name__}.stability_bound: the weights of the graded rows add up to "
@@ -300,6 +311,43 @@ class MagnitudeRanker(Ranker):
             delta=delta,
             training_error=self.cost_,
         )
+
+    def bounds(self, X: Any, y: ArrayLike, *, qid: Any = None, delta: float = 0.05) -> Bounds:
+        """Compare the error of the pairs of given rows with the stability bound.
+
+        M, which must bound :math:`|h(x) - y|`, is the largest such residual of the given rows, and
+        kappa that of the training rows: plug-in values, as both are unknown.
+
+        Parameters
+        ----------
+        X, y, qid : rows, their grades and queries, best new rows of the training distribution
+        delta : float in (0, 1), the probability with which the bound may fail
+
+        Returns
+        -------
+        Bounds by name ("error of new pairs"), and ``quantities``: ``training_error``, ``beta``,
+        ``M`` and ``kappa``.
+
+        Examples
+        --------
+        >>> import rankwright as rw
+        >>> X = np.random.default_rng(0).normal(size=(400, 2))
+        >>> model = rw.MPRank(C=0.1).fit(X[:200], X[:200, 0])
+        >>> model.bounds(X[200:], X[200:, 0])["error of new pairs"].holds
+        True
+        """
+        check_is_fitted(self)
+        residual = self.decision_function(X) - as_grades(y, "y")
+        M = float(np.abs(residual).max())
+        stability = self.stability_bound(delta, M)
+        _, power = self._cost_terms()
+        queries = Queries.from_ids(qid, len(residual))
+        error = _pair_error(residual, queries, power, float(getattr(self, "epsilon", 0.0)))
+        source = "Cortes et al. 2007, Corollary 1"
+        quantities = {"beta": stability.beta, "M": M, "kappa": stability.kappa}
+        quantities["training_error"] = stability.training_error
+        entry = Bound("error of new pairs", stability.bound, error, source)
+        return Bounds((entry,), quantities)
 
     def _cost_terms(self) -> tuple[float, int]:
         """C and n of the objective."""

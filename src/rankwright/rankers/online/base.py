@@ -388,6 +388,12 @@ class OnlineRanker(Ranker):
             and "feature_names_in_" not in self.__dict__
         )
 
+    def _stream_of(self, X: Any, y: Any) -> tuple[Any, IntArray]:
+        """Checked rows and the indices of their grades."""
+        check_is_fitted(self)
+        X, y = self._validated(X, y, reset=False)
+        return X, codes_of(self.classes_, as_grades(y, "y"))
+
     def _code_of(self, value: float) -> int:
         code = int(self.classes_.searchsorted(value))
         if code == len(self.classes_) or self.classes_[code] != value:

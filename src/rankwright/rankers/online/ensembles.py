@@ -13,9 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 from rankwright._typing import FloatArray, IntArray
 from rankwright.exceptions import ParameterError
 from rankwright.rankers import schema
+from rankwright.rankers.bounds import Bound, Bounds
 from rankwright.rankers.kernels import Gram
 from rankwright.rankers.online.base import STREAM, Examples, ThresholdRanker, VotingRanker, kernels
 from rankwright.rankers.online.kernel_prank import KernelPRank
+from rankwright.rankers.online.margins import PRANK, least_gap, prank_bound, squared_lengths
 from rankwright.rankers.online.members import Clones, Draws, Members, cutoffs
 from rankwright.rankers.online.support_vectors import SupportBlock, SupportRanker
 from rankwright.rankers.schema import floats, integer, integers
@@ -150,6 +152,62 @@ class Ensemble(SupportRanker):
         features, _, members_coef = self._weights()
         mapped = rows if features is None else features.transform(rows)
         return np.asarray(mapped @ members_coef.T)
+
+    def bounds(self, X: Any, y: Any, *, qid: Any = None, delta: float = 0.05) -> Bounds:
+        """Compare margins of the members with that of their mean, and mistakes with their bound.
+
+        A mean of rules that rank all rows rightly has at least the mean of their margins, weighted
+        by the lengths of the rules. Every member is a PRank, so all of them together make at most
+        ``n_estimators`` times the mistakes that a separating rule allows: the rule of the mean.
+
+        Parameters
+        ----------
+        X, y : the rows that the model learned from
+        qid, delta : not used; as for other rankers
+
+        Returns
+        -------
+        Bounds by name ("margin of the mean", "mistakes of all members"), and ``quantities``:
+        ``radius``, ``margin`` of the mean, ``members_margin`` (n_estimators,) and
+        ``members_margin_mean``. Members of other kinds than PRank have no bound of mistakes, and
+        kernel members, whose lengths would need all kernels of the support, have no margins.
+
+        Examples
+        --------
+        >>> X = np.random.default_rng(0).normal(size=(200, 3))
+        >>> model = OAPBPM(n_estimators=4, tau=0.9, random_state=0).fit(X, X[:, 0] > 0)
+        >>> model.bounds(X, X[:, 0] > 0)["margin of the mean"].holds
+        True
+        """
+        if self._gram(self.n_features_in_) is not None or self._map_scale(self.n_features_in_):
+            raise ParameterError(
+                f"{type(self).__name__}.bounds: members of a kernel have no margins here. Use "
+                "PRank members, or KernelPRank.bounds of one model."
+            )
+        rows, code = self._stream_of(X, y)
+        scores, thresholds = rows @ self.members_coef_.T, self.members_thresholds_
+        squares = (self.members_coef_**2).sum(axis=1) + (thresholds**2).sum(axis=1)
+        lengths = np.sqrt(squares)
+        gaps = np.array([least_gap(s, t, code) for s, t in zip(scores.T, thresholds, strict=True)])
+        margins = gaps / np.where(lengths > 0, lengths, 1.0)
+        coef, mean_thresholds = self.members_coef_.mean(axis=0), thresholds.mean(axis=0)
+        length = float(np.sqrt(coef @ coef + mean_thresholds @ mean_thresholds)) or 1.0
+        margin = least_gap(np.asarray(rows @ coef), mean_thresholds, code) / length
+        radius = float(np.sqrt(squared_lengths(rows).max()))
+        weighted = float(gaps.sum() / (lengths.sum() or 1.0))
+        lowest = weighted if weighted >= 0 else float(gaps.mean() / length)
+        entries = [Bound("margin of the mean", lowest, margin, "concavity", is_lower=True)]
+        if self._is_plain:
+            most = self.n_estimators * prank_bound(len(self.classes_) - 1, radius, margin)
+            truth = float(self.n_mistakes_)
+            entries.append(Bound("mistakes of all members", most, truth, PRANK))
+        quantities = {
+            "radius": radius,
+            "margin": margin,
+            "members_margin": margins,
+            "members_margin_mean": float(margins.mean()),
+        }
+        return Bounds(tuple(entries), quantities)
 
     def _weights(self) -> tuple[RowMap | None, FloatArray, FloatArray]:
         """The map of the rows, if any, the mean of the members' weights, and all of them."""

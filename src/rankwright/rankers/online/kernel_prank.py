@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from rankwright._typing import FloatArray, IntArray
 from rankwright.rankers import schema
+from rankwright.rankers.bounds import Bounds
+from rankwright.rankers.kernels import Gram
 from rankwright.rankers.online.base import (
     PASS_CONSTRAINTS,
     STREAM,
@@ -15,6 +18,7 @@ from rankwright.rankers.online.base import (
     ThresholdRanker,
     kernels,
 )
+from rankwright.rankers.online.margins import least_gap, prank_bounds
 from rankwright.rankers.online.prank import NO_AVERAGE
 from rankwright.rankers.online.support_vectors import (
     KERNEL_CONSTRAINTS,
@@ -134,6 +138,37 @@ class KernelPRank(KernelStream, ThresholdRanker):
         self.shuffle = shuffle
         self.random_state = random_state
         self.early_stopping = early_stopping
+
+    def bounds(self, X: Any, y: ArrayLike, *, qid: Any = None, delta: float = 0.05) -> Bounds:
+        """Compare the mistakes on a stream with what PRank's theorem allows; see ``PRank.bounds``.
+
+        Radius and margin are those in the feature space of the kernel. A ``budget`` voids the
+        theorem: bounds are then infinite.
+        """
+        rows, code = self._stream_of(X, y)
+        gamma = self._gamma(self.n_features_in_)
+        gram = self._gram(self.n_features_in_) or Gram.of(
+            self.kernel, gamma=gamma, degree=self.degree, coef0=self.coef0
+        )
+        squared = self._squared_length(gram, rows) + float(self.thresholds_ @ self.thresholds_)
+        radius = float(np.sqrt(gram.diagonal(rows).max()))
+        scores = self._scorer().decision_function(rows)
+        margin = least_gap(scores, self.thresholds_, code) / (np.sqrt(squared) or 1.0)
+        usable = float(margin) if self.budget is None else 0.0
+        entries = prank_bounds(self, rows, code, radius, usable)
+        return Bounds(tuple(entries), {"radius": radius, "margin": float(margin)})
+
+    def _squared_length(self, gram: Gram, rows: Any) -> float:
+        """Of the function in the feature space of the kernel."""
+        if self.explicit_:
+            scale = self._map_scale(self.n_features_in_)
+            return float((self.coef_**2 / (1.0 if scale is None else scale)).sum())
+        support = self.support_vectors_
+        if gram.is_precomputed:
+            table = np.asarray(support[:, self.support_])
+        else:
+            table = gram.block(support, support)
+        return float(self.dual_coef_ @ table @ self.dual_coef_)
 
     def _is_plain_prank(self) -> bool:
         return not self.average

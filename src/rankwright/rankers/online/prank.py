@@ -5,15 +5,24 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from rankwright._typing import FloatArray
 from rankwright.rankers import schema
+from rankwright.rankers.bounds import Bound, Bounds
 from rankwright.rankers.online.base import (
     PASS_CONSTRAINTS,
     STREAM,
     Examples,
     ThresholdRanker,
     kernels,
+)
+from rankwright.rankers.online.margins import (
+    least_gap,
+    mistake_bound,
+    prank_bounds,
+    replay,
+    squared_lengths,
 )
 from rankwright.rankers.schema import floats, integer, real
 
@@ -57,7 +66,9 @@ class PRank(ThresholdRanker):
     :math:`w' = w + \sum_r a_r l_r x` and :math:`c'_r = c_r - a_r l_r`, it takes the ones that
     minimize :math:`\tfrac12 \|v'\|^2 - \sum_r a_r`. Every threshold is then right by a margin of 1,
     unless its step is C. The update is exact (one root of a piecewise linear function), and
-    thresholds stay ordered.
+    thresholds stay ordered. A mistake adds at least :math:`\tfrac12 \min(C, 1 / (R^2 + 1))` to the
+    dual objective, whose maximum is at most :math:`1 / (2 \gamma^2)`: there are at most
+    :math:`\max(1 / C, R^2 + 1) / \gamma^2` mistakes.
 
     ``update="alma"`` (Gentile's approximate large margin algorithm) keeps :math:`\|v\| \le 1`. Its
     k-th correction is made when some thresholds, the set E, are nearer to a row than
@@ -172,6 +183,61 @@ class PRank(ThresholdRanker):
         self.shuffle = shuffle
         self.random_state = random_state
         self.early_stopping = early_stopping
+
+    def bounds(self, X: Any, y: ArrayLike, *, qid: Any = None, delta: float = 0.05) -> Bounds:
+        """Compare the mistakes on a stream with what the update's theorem allows.
+
+        The theorems hold for any stream that some rule separates by a margin. Here that is the
+        fitted rule itself: a rule that does not rank all rows rightly proves nothing (the bounds
+        are infinite). The truth is counted by learning from the rows again, ``max_iter`` times.
+
+        Parameters
+        ----------
+        X, y : the rows that the model learned from, in that order
+        qid, delta : not used; as for other rankers
+
+        Returns
+        -------
+        Bounds by name ("rank loss", "mistakes", "corrections"), and ``quantities``: ``radius``, the
+        length of the longest row, ``margin``, the least distance of a row from the wrong side of a
+        threshold, for the rule scaled to length 1, and with "alma" ``normalized_margin``, where
+        each row is scaled to length 1 too.
+
+        Examples
+        --------
+        >>> X, y = [[0.0], [1.0], [4.0], [5.0]], [1, 1, 2, 2]
+        >>> PRank(max_iter=20).fit(X, y).bounds(X, y)
+        bound              at most  truth  of
+        rank loss              338      5  Crammer and Singer 2001, Theorem 1
+        mistakes               338      5  Crammer and Singer 2001, Theorem 1
+        radius = 5
+        margin = 0.2774
+        """
+        rows, code = self._stream_of(X, y)
+        scores, norms = np.asarray(rows @ self.coef_), squared_lengths(rows)
+        length = float(np.sqrt(self.coef_ @ self.coef_ + self.thresholds_ @ self.thresholds_))
+        radius = float(np.sqrt(norms.max()))
+        margin = least_gap(scores, self.thresholds_, code) / (length or 1.0)
+        quantities = {"radius": radius, "margin": margin}
+        if self.update == "perceptron":
+            return Bounds(tuple(prank_bounds(self, rows, code, radius, margin)), quantities)
+        _, fresh = replay(self, rows, code)
+        if self.update == "alma":
+            reach = np.sqrt(norms + 1.0)
+            gaps = [
+                least_gap(scores[i : i + 1], self.thresholds_, code[i : i + 1])
+                for i in range(len(code))
+            ]
+            gamma = float((np.array(gaps) / reach).min()) / (length or 1.0)
+            most = 2.0 / gamma**2 * (2.0 / self.alpha - 1.0) ** 2 if gamma > 0 else np.inf
+            bound, truth = most + 8.0 / self.alpha - 4.0, float(fresh.n_corrections_)
+            entry = Bound("corrections", float(bound), truth, "Gentile 2001, Theorem 3")
+            return Bounds((entry,), {**quantities, "normalized_margin": gamma})
+        bound = mistake_bound(radius, margin)
+        if self.update == "mira":
+            bound *= max(1.0, 1.0 / (self.C * (radius**2 + 1.0)))
+        source = "class docstring" if self.update == "romma" else "dual growth of each mistake"
+        return Bounds((Bound("mistakes", bound, float(fresh.n_mistakes_), source),), quantities)
 
     def _begin(self, n_features: int) -> None:
         n_thresholds = len(self.classes_) - 1
