@@ -19,6 +19,7 @@ import msgspec
 import numpy as np
 
 import rankwright
+from rankwright.data.columns import Encoding
 from rankwright.data.datasets.synthetic import make_queries
 from rankwright.exceptions import ModelFileError, ParameterError
 from rankwright.persist.foreign import foreign_kind
@@ -71,6 +72,27 @@ class Served:
             return self.features
         return tuple(str(number) for number in range(1, (self.n_features or 0) + 1))
 
+    @property
+    def encoding(self) -> Encoding | None:
+        """How tables become features, if they hold more than numbers."""
+        return getattr(self.model, "encoding", None)
+
+    @cached_property
+    def accepted(self) -> tuple[str, ...]:
+        """The names that requests may use: columns of the table, or features."""
+        return self.names if self.encoding is None else self.encoding.sources
+
+    @cached_property
+    def parts(self) -> dict[str, slice]:
+        """The features by name, or those of each column of a table."""
+        if self.encoding is None:
+            return {name: slice(k, k + 1) for k, name in enumerate(self.names)}
+        widths = [len(column.feature_names()) for column in self.encoding.columns]
+        ends = np.cumsum(widths).tolist()
+        names = [column.name for column in self.encoding.columns]
+        pairs = zip(names, widths, ends, strict=True)
+        return {name: slice(end - width, end) for name, width, end in pairs}
+
     @cached_property
     def logged_names(self) -> list[str] | None:
         """The names as the log keeps them."""
@@ -88,7 +110,7 @@ class _State:
 
     @cached_property
     def features(self) -> frozenset[str]:
-        named = [served.features for served in self.models.values() if served.features]
+        named = [served.accepted for served in self.models.values() if served.features]
         return frozenset(name for names in named for name in names)
 
 
@@ -176,6 +198,7 @@ class Models:
 
     def _info(self, state: _State, key: str) -> ModelInfo:
         served = state.models[key]
+        encoding = served.encoding
         return ModelInfo(
             served.version,
             served.name,
@@ -189,6 +212,7 @@ class Models:
             dict(served.measures),
             key in state.active.values(),
             key in state.shadow,
+            None if encoding is None else {c.name: c.kind for c in encoding.columns},
         )
 
     # Writing: under the lock, and kept in the store.

@@ -8,6 +8,7 @@ import struct
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from math import isfinite
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
@@ -15,7 +16,7 @@ import numpy as np
 import simdjson
 
 from rankwright._typing import FloatArray
-from rankwright.exceptions import DataError
+from rankwright.exceptions import CellError, DataError
 from rankwright.service.api.problems import Problem
 from rankwright.service.api.types import Id, Item, RankRequest
 
@@ -26,12 +27,16 @@ _REST = {"query", "user", "model", "n"}  # fields beside the items that take no 
 
 
 class Candidates(NamedTuple):
-    """Ids as they were sent and as text, (n_items, n_features) rows, features that are missing."""
+    """Ids as they were sent and as text, (n_items, n_features) rows, features that are missing.
+
+    ``unknown`` counts the texts of each column that training did not have.
+    """
 
     ids: list[Any]
     keys: list[str]
     rows: FloatArray
     missing: list[str]
+    unknown: Mapping[str, int] = MappingProxyType({})
 
 
 def candidates(request: RankRequest, served: Any, known: Iterable[str], limit: int) -> Candidates:
@@ -48,11 +53,17 @@ def candidates(request: RankRequest, served: Any, known: Iterable[str], limit: i
         _refuse_two_forms(request)
         ids: list[Any] = [item.id for item in items]
         keys = _keys(ids, limit)
+        if served.encoding is not None and any(isinstance(i.features, dict) for i in items):
+            return _encoded(ids, keys, _columns_of_items(items, served, known), served)
         rows, missing = _from_items(items, served, known)
     else:
         if request.ids is None:
             raise Problem(422, "There are no candidates. Send items, or ids with columns.")
         ids, keys = request.ids, _keys(request.ids, limit)
+        if served.encoding is not None and request.columns is not None:
+            _refuse_two_forms(request)
+            _check_columns(request.columns, len(ids), served, known)
+            return _encoded(ids, keys, request.columns, served)
         rows, missing = _from_table(request, served, known)
     if rows.shape != (len(keys), served.n_features):
         raise _wrong_shape(keys, rows, served)
@@ -113,8 +124,10 @@ def _from_items(items: list[Item], served: Any, known: Iterable[str]) -> tuple[F
                 raise KeyError
             rows = list(map(served.row_of, rows))
         return _packed(rows, served.n_features), missing
-    except (KeyError, TypeError, struct.error):  # something is missing, unknown or null
+    except (KeyError, TypeError, struct.error):  # something is missing, unknown, null or text
         rows, missing = _by_name(items, served, known)
+        for item, row in zip(items, rows, strict=True):
+            _refuse_text(f"Item {str(item.id)[:80]!r}", served.names, row, served)
     try:
         return np.array(rows, dtype=np.float64), missing
     except ValueError:  # rows of different lengths
@@ -143,11 +156,11 @@ def _by_name(
 ) -> tuple[list[list[Any]], list[str]]:
     """Rows of features given by name, where some are missing, unknown, or given as a list."""
     names, missing = served.names, dict[str, None]()
-    allowed, rows = {*names, *known}, []
+    allowed, rows = {*names, *known}, list[list[Any]]()
     for item in items:
         given = item.features
         if not isinstance(given, dict):
-            rows.append(given)
+            rows.append(list(given))
             continue
         absent = [name for name in names if name not in given]
         unknown = [name for name in given if name not in allowed]
@@ -164,10 +177,10 @@ def _misnamed(where: str, absent: list[str], unknown: list[str], served: Any) ->
         parts.append(f"lacks the features {_listed(absent)}")
     if unknown:
         parts.append(f"has the unknown features {_listed(unknown)}")
-    names = f"named {_listed(served.names)}" if served.features is not None else "without names"
+    names = f"named {_listed(served.accepted)}" if served.features is not None else "without names"
     return Problem(
         422,
-        f"{where} {' and '.join(parts)}. {served.version} needs {served.n_features} features, "
+        f"{where} {' and '.join(parts)}. {served.version} needs {len(served.accepted)} features, "
         f"{names}.",
     )
 
@@ -200,20 +213,86 @@ def _from_table(request: RankRequest, served: Any, known: Iterable[str]) -> tupl
 def _from_columns(
     columns: Mapping[str, list[Any]], n_items: int, served: Any, known: Iterable[str]
 ) -> tuple[FloatArray, list[str]]:
-    absent = [name for name in served.names if name not in columns]
-    unknown = [name for name in columns if name not in {*served.names, *known}]
-    if unknown or (absent and not served.takes_missing):
+    absent = _check_columns(columns, n_items, served, known)
+    for name in served.names:
+        for row, cell in enumerate(columns.get(name, ())):
+            _refuse_text(f"Item {row + 1} of the columns", (name,), (cell,), served)
+    rows = np.full((n_items, len(served.names)), np.nan)
+    for i, name in enumerate(served.names):
+        if name in columns:
+            rows[:, i] = columns[name]
+    return rows, absent
+
+
+def _check_columns(
+    columns: Mapping[str, list[Any]], n_items: int, served: Any, known: Iterable[str]
+) -> list[str]:
+    """The columns that are absent; unknown ones, and those of another length, are refused."""
+    absent = [name for name in served.accepted if name not in columns]
+    unknown = [name for name in columns if name not in {*served.accepted, *known}]
+    if unknown or _needs(absent, served):
         raise _misnamed("The request", absent, unknown, served)
     for name, column in columns.items():
         if len(column) != n_items:
             raise Problem(
                 422, f"Column {name[:80]!r} has {len(column)} values for {n_items} items."
             )
-    rows = np.full((n_items, len(served.names)), np.nan)
-    for i, name in enumerate(served.names):
-        if name in columns:
-            rows[:, i] = columns[name]
-    return rows, absent
+    return absent
+
+
+def _needs(absent: list[str], served: Any) -> bool:
+    """Whether the model does not do without one of these columns: only text has a level for it."""
+    if served.takes_missing or not absent:
+        return False
+    if served.encoding is None:
+        return True
+    spared = {c.name for c in served.encoding.columns if c.kind == "text" or c.fill}
+    return not spared.issuperset(absent)
+
+
+def _refuse_text(where: str, names: Sequence[str], row: Any, served: Any) -> None:
+    """Refuse text where a number belongs: NumPy would read "7" as a number."""
+    for name, cell in zip(names, row, strict=False):
+        if isinstance(cell, str):
+            raise Problem(
+                422, f"{where}: {name[:80]} is {cell[:40]!r}; {served.version} needs a number."
+            )
+
+
+def _columns_of_items(items: list[Item], served: Any, known: Iterable[str]) -> dict[str, list[Any]]:
+    """The cells of each column, from items that give their features by name."""
+    names, allowed = served.accepted, {*served.accepted, *known}
+    for item in items:
+        where = f"Item {str(item.id)[:80]!r}"
+        if not isinstance(item.features, dict):
+            raise Problem(422, f"{where} has a list of features, and others have names.")
+        absent = [name for name in names if name not in item.features]
+        unknown = [name for name in item.features if name not in allowed]
+        if unknown or _needs(absent, served):
+            raise _misnamed(where, absent, unknown, served)
+    rows: list[Any] = [item.features for item in items]
+    given = [name for name in names if any(name in row for row in rows)]
+    return {name: [row.get(name) for row in rows] for name in given}
+
+
+def _encoded(
+    ids: list[Any], keys: list[str], columns: Mapping[str, list[Any]], served: Any
+) -> Candidates:
+    """Rows of a model that learned from a table; an error names the item and the column."""
+    encoding = served.encoding
+    absent = encoding.absent(columns)
+    table = {**columns, **{name: [None] * len(keys) for name in absent}}
+    try:
+        rows = encoding.encode(table, strict=True)
+    except CellError as error:
+        raise Problem(
+            422,
+            f"Item {keys[error.row][:80]!r}: {error.name[:80]} is {error.shown}; "
+            f"{served.version} needs {error.needed}.",
+        ) from None
+    levels = encoding.unknown_levels(table)
+    unknown = {name: sum(counts.values()) for name, counts in levels.items()}
+    return Candidates(ids, keys, rows, absent, unknown)
 
 
 def _refuse_two_forms(request: RankRequest) -> None:

@@ -28,6 +28,9 @@ class Metrics:
         self.shadow_failures = Counter(
             "shadow_failures", "Lists that a shadow model could not score.", **labels
         )
+        self.unknown_levels = Counter(
+            "unknown_levels", "Texts that training did not have, which count as missing.", **labels
+        )
         gauges = {
             "feedback_lag_seconds": "Age of the last feedback when it was learned.",
             "feedback_lag_entries": "Feedback entries that wait to be learned.",

@@ -80,7 +80,9 @@ def rank_list(service: Service, request: RankRequest) -> RankAnswer:
     items = list(map(RankedItem, ids, values.tolist(), range(1, len(ids) + 1)))
     if request.explain:
         _explain(items, served, table, order)
-    return RankAnswer(event, served.version, items, table.missing)
+    if table.unknown:
+        service.metrics.unknown_levels.inc(sum(table.unknown.values()))
+    return RankAnswer(event, served.version, items, table.missing, unknown=dict(table.unknown))
 
 
 def _rank_interleaved(service: Service, request: RankRequest, experiment: Any) -> RankAnswer:
@@ -166,13 +168,13 @@ def _explain(items: list[RankedItem], served: Served, table: Candidates, order: 
     rows, scores = table.rows, score(table, served)
     known = ~np.isnan(rows)
     means = np.where(known, rows, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
-    columns = []
-    for column, mean in enumerate(means):
+    columns = {}
+    for name, chosen in served.parts.items():
         changed = rows.copy()
-        changed[:, column] = mean
-        columns.append((scores - served.model.decision_function(changed))[order].tolist())
-    for item, values in zip(items, zip(*columns, strict=True), strict=True):
-        item.contributions = dict(zip(served.names, values, strict=True))
+        changed[:, chosen] = means[chosen]
+        columns[name] = (scores - served.model.decision_function(changed))[order].tolist()
+    for item, values in zip(items, zip(*columns.values(), strict=True), strict=True):
+        item.contributions = dict(zip(columns, values, strict=True))
 
 
 async def recommend(service: Service, call: Call) -> RankAnswer:

@@ -15,7 +15,8 @@ Id = Text | Number
 Grade = Annotated[float, Meta(ge=-1e9, le=1e9)]
 Seconds = Annotated[float, Meta(ge=0, le=1e9)]
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
-Features = dict[str, float | None] | list[float | None]
+Cell = float | bool | Annotated[str, Meta(max_length=4096)] | None
+Features = dict[str, Cell] | list[float | None]
 
 
 class Request(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -23,7 +24,8 @@ class Request(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class Item(Request, gc=False):
-    """A candidate: its id, and its features by name or in the order of the model. null is NaN."""
+    """A candidate: its id, and its features by name, as the training table had them, or as numbers
+    in the order of the model. null is missing; text and dates are for models that learned them."""
 
     id: Id
     features: Features
@@ -40,7 +42,7 @@ class RankRequest(Request):
     query: Id | None = None
     items: list[Item] | None = None
     ids: list[Id] | None = None
-    columns: dict[str, list[float | None]] | None = None
+    columns: dict[str, list[Cell]] | None = None
     float32: bytes | None = None
     float64: bytes | None = None
     user: Id | None = None
@@ -64,13 +66,15 @@ class RankedItem(msgspec.Struct, omit_defaults=True, gc=False):
 
 class RankAnswer(msgspec.Struct, omit_defaults=True):
     """Items best first. ``event`` is the id to send feedback for; ``missing`` names features that
-    no item had and that the model does without."""
+    no item had and that the model does without; ``unknown`` counts, by column, the texts that
+    training did not have, which count as missing."""
 
     event: str
     model: str
     items: list[RankedItem]
     missing: list[str] = []
     experiment: str = ""
+    unknown: dict[str, int] = {}
 
 
 class RecommendRequest(Request):
@@ -140,6 +144,8 @@ class ModelInfo(msgspec.Struct):
     measures: dict[str, float]
     active: bool
     shadow: bool
+    columns: dict[str, str] | None = None  # of tables with more than numbers: name -> kind
+    provenance: dict[str, Any] | None = None
 
 
 class ModelList(msgspec.Struct):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ import rankwright as rw
 from rankwright.data.queries import split_queries
 from rankwright.exceptions import DataError, RankwrightError
 from rankwright.metrics.significance import randomization
+from rankwright.rankers.preprocessing import with_encoding
 from rankwright.service.models import Served
 
 
@@ -56,16 +58,21 @@ def retrain(
     old = _scores_of(served, test)
     compared = None if old is None else rw.evaluate(old, test.y, test.qid, [measure])
     ranker.fit(items.X, items.y, qid=items.qid)
-    if items.feature_names is not None:
-        ranker.feature_names_in_ = np.array(items.feature_names, dtype=object)
     return Retrained(
-        ranker,
+        with_encoding(ranker, _encoded_as(items, served)),
         _mean(new),
         None if compared is None else _mean(compared),
         None if compared is None else _p_value(new, compared, random_state),
         train.n_queries,
         test.n_queries,
     )
+
+
+def _encoded_as(items: rw.Items, served: Served | None) -> rw.Items:
+    """The items with the encoding of the active model, if it gave them their features."""
+    encoding = None if served is None else served.encoding
+    same = encoding is not None and encoding.feature_names == items.feature_names
+    return replace(items, encoding=encoding) if same else items
 
 
 def file_of(model: Any) -> bytes:
