@@ -8,11 +8,11 @@ import threading
 
 import httpx
 import pytest
+from tests.service.test_connections import Server
 
 import rankwright as rw
 from rankwright.data import make_queries
 from rankwright.service.judging.state import Judging
-from tests.service.test_connections import Server
 
 
 @pytest.fixture(scope="module")

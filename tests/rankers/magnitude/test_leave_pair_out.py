@@ -218,3 +218,42 @@ def test_copies_and_pickles_do_not_carry_the_training_rows(twin: Any) -> None:
         with pytest.raises(ParameterError, match="Call fit"):
             other.leave_pair_out()
     assert model.leave_pair_out() > 0
+
+
+@pytest.mark.parametrize("kind", ["one list", "queries"])
+@pytest.mark.parametrize("refit", [False, True])
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_svrank_without_tolerance_leaves_out_what_mprank_does(
+    twin: Any, kind: str, refit: bool, kernel: str
+) -> None:
+    rows = small(twin, kind)
+    options = {"C": 3.0, "kernel": kernel, "gamma": 0.5}
+    fit = {"qid": rows.q} if kind == "queries" else {}
+    exact = rw.MPRank(**options).fit(rows.X, rows.y, **fit)
+    model = rw.SVRank(**options, epsilon=0.0, power=2, tol=1e-10).fit(rows.X, rows.y, **fit)
+    wanted = exact.leave_pair_out(refit=refit)
+    assert model.leave_pair_out(refit=refit) == pytest.approx(wanted, rel=1e-4)
+    if kind == "queries" and not refit:
+        by_query = exact.leave_pair_out(average="queries")
+        assert model.leave_pair_out(average="queries") == pytest.approx(by_query, rel=1e-4)
+
+
+def test_svrank_estimates_from_a_sample_of_pairs(twin: Any) -> None:
+    rows = small(twin, "one list")
+    model = rw.SVRank(C=3.0, epsilon=0.2).fit(rows.X, rows.y)
+    all_pairs, sampled = model.leave_pair_out(), model.estimate_leave_pair_out(40, random_state=0)
+    assert abs(sampled.value - all_pairs) < 4 * sampled.error
+    every = model.estimate_leave_pair_out(10_000)
+    assert every.value == pytest.approx(all_pairs)
+
+
+def test_svrank_needs_the_rows_of_its_fit(twin: Any) -> None:
+    rows = small(twin, "one list")
+    model = rw.SVRank().fit(rows.X, rows.y)
+    with pytest.raises(ParameterError):
+        pickle.loads(pickle.dumps(model)).leave_pair_out()
+    with pytest.raises(ParameterError):
+        model.leave_pair_out(average="rows")
+    weighted = rw.SVRank().fit(rows.X, rows.y, sample_weight=np.arange(1.0, len(rows.y) + 1))
+    with pytest.raises(ParameterError):
+        weighted.leave_pair_out()

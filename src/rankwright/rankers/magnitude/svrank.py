@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from rankwright._typing import IntArray
+from rankwright.exceptions import ParameterError
 from rankwright.feedback.base import Feedback, Grades
 from rankwright.rankers import schema
 from rankwright.rankers.magnitude.base import MagnitudeRanker
+from rankwright.rankers.magnitude.leave_out import Estimate
 from rankwright.rankers.magnitude.sample import Sample
 from rankwright.rankers.magnitude.solvers import InsensitiveCost, fit_insensitive
 from rankwright.rankers.schema import real
@@ -70,6 +78,8 @@ class SVRank(MagnitudeRanker):
         "gap_": real(low=0.0),
     }
 
+    _training: tuple[Any, Grades] | None = None
+
     def __init__(
         self,
         *,
@@ -104,6 +114,70 @@ class SVRank(MagnitudeRanker):
         problem = self._problem(X, Sample.of(feedback), self.gamma)
         cost = InsensitiveCost(problem.sample, self.C, self.epsilon, self.power)
         fit_insensitive(self, problem, self._choose_solver(problem), cost)
+        self._training = (X, feedback)
+
+    def leave_pair_out(self, *, refit: bool = False, average: str = "pairs") -> float:
+        """Compute the mean cost of a pair under the model trained without its two rows.
+
+        Unlike the squared loss of MPRank, this one has no closed form: every pair is a fit. For
+        more than some fifty rows use ``estimate_leave_pair_out``. The model needs the rows of the
+        last ``fit`` for this, of weight 1; copies and model files do not contain them.
+
+        Parameters
+        ----------
+        refit : whether to keep C constant instead of C / m, as in MPRank
+        average : "pairs" (default) or "queries", which get equal weight
+        """
+        if average not in ("pairs", "queries"):
+            raise ParameterError(f"average={average!r}: it must be 'pairs' or 'queries'.")
+        pairs, query = self._pairs_within_queries("leave_pair_out")
+        costs = np.array([self._cost_without(*pair, refit) for pair in pairs])
+        weight = np.ones(len(query)) if average == "pairs" else 1.0 / np.bincount(query)[query]
+        return float(np.average(costs, weights=weight)) if len(costs) else 0.0
+
+    def estimate_leave_pair_out(
+        self, n_pairs: int = 100, *, refit: bool = False, random_state: Any = None
+    ) -> Estimate:
+        """Estimate ``leave_pair_out`` from so many random pairs, with a standard error."""
+        schema.at_least(2).check("estimate_leave_pair_out", "n_pairs", n_pairs)
+        pairs, _ = self._pairs_within_queries("estimate_leave_pair_out")
+        if len(pairs) > n_pairs:
+            rng = check_random_state(random_state)
+            pairs = pairs[np.sort(rng.choice(len(pairs), n_pairs, replace=False))]
+        costs = np.array([self._cost_without(*pair, refit) for pair in pairs])
+        spread = float(costs.std(ddof=1)) if len(costs) > 1 else 0.0
+        return Estimate(float(costs.mean()), spread / np.sqrt(max(len(costs), 1)))
+
+    def _pairs_within_queries(self, method: str) -> tuple[IntArray, IntArray]:
+        """(n_pairs, 2) rows, and the query of each pair."""
+        check_is_fitted(self)
+        if self._training is None or (self._training[1].row_weight != 1.0).any():
+            raise ParameterError(
+                f"SVRank.{method} needs the rows of a fit, of weight 1; copies and model files do "
+                "not keep them. Call fit(X, y) again, without weights."
+            )
+        code = self._training[1].queries.codes
+        one, other = np.triu_indices(len(code), 1)
+        same = code[one] == code[other]
+        return np.column_stack([one[same], other[same]]), code[one[same]]
+
+    def _cost_without(self, i: int, j: int, refit: bool) -> float:
+        assert self._training is not None
+        X, grades = self._training
+        m, pair = len(grades.y), np.array([i, j])
+        rest = np.setdiff1d(np.arange(m), pair)
+        model = clone(self).set_params(C=self.C if refit else self.C * (m - 2) / m)
+        if self.gamma_ is not None:
+            model.set_params(gamma=self.gamma_)
+        square = self._is_pairwise()
+        rows, left_out = (X[some][:, rest] if square else X[some] for some in (rest, pair))
+        model.fit(rows, grades.y[rest], qid=grades.queries.codes[rest])
+        residual = model.decision_function(left_out) - grades.y[pair]
+        return float(max(abs(residual[0] - residual[1]) - self.epsilon, 0.0) ** self.power)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: Any = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_training"}
 
     def _cost_terms(self) -> tuple[float, int]:
         return self.C, self.power
