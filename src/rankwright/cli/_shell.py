@@ -284,6 +284,9 @@ class EventOptions:
         at_least: Read only ratings of this value or more, as events.
         weight: Column of the weight of an event; by default weight, count, quantity, plays, ...
         time: Column of the time of an event; by default time, timestamp, date, ...
+        event: Column of the type of an event; by default event, event_type, action, ...
+        event_weight: The weight of a type of events: --event-weight purchase=5; repeat it for each
+            type. 0 drops the events of a type, and a negative weight is a dislike.
         item_features: A table of titles, numbers and categories of items, also of new ones.
         user_features: A table that describes the users.
     """
@@ -292,8 +295,18 @@ class EventOptions:
     at_least: float | None = None
     weight: Annotated[str | None, Parameter(name="--weight-column")] = None
     time: Annotated[str | None, Parameter(name="--time-column")] = None
+    event: Annotated[str | None, Parameter(name="--event-column")] = None
+    event_weight: list[str] = field(default_factory=list)
     item_features: str | None = None
     user_features: str | None = None
+
+    def weights(self) -> dict[str, float] | None:
+        """The weights of types of events, or None."""
+        pairs = [word.rpartition("=") for word in self.event_weight]
+        try:
+            return {name: float(text) for name, _, text in pairs} or None
+        except ValueError:
+            raise ParameterError("--event-weight: write TYPE=WEIGHT, such as view=1.") from None
 
     def features(self) -> dict[str, Any]:
         """Arguments of ``Recommender.fit``."""
@@ -302,7 +315,7 @@ class EventOptions:
 
     def read(self, path: str, reading: RatingsOptions, duplicates: str) -> Any:
         """Ratings or interactions, as the file has them."""
-        given = reading.parameters(weight=self.weight, time=self.time)
+        given = reading.parameters(weight=self.weight, time=self.time, event=self.event)
         how: dict[str, Any] = {"events": self.events, "at_least": self.at_least}
         return rw.read_feedback(path, duplicates=duplicates, **how, **given)
 

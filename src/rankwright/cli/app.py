@@ -70,6 +70,7 @@ VERBS: dict[str, tuple[str, ...]] = {
     "tune": ("train:tune", "Tune the parameters of a ranker by cross-validation over queries."),
     "fuse": ("lists:fuse", "Merge several runs into one (metasearch).", "RUN RUN..."),
     "recommend": ("lists:recommend", "Recommend items to users, from ratings or events."),
+    "similar": ("lists:similar", "List the items or users most like an item or a user."),
     "serve": ("serve:serve", "Rank over HTTP, collect feedback and learn from it.", "[MODEL...]"),
     "check": ("data:check", "Check data for mistakes: PASS, WARN or FAIL for each rule."),
     "data": ("data:app", "List, describe and write public data sets."),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -23,7 +24,7 @@ from rankwright.exceptions import (
     RankwrightWarning,
 )
 from rankwright.rankers import schema
-from rankwright.rankers.schema import Holds, texts
+from rankwright.rankers.schema import Holds, real, texts
 from rankwright.recommend.events.content import ItemContent, UserMeans
 from rankwright.recommend.events.histories import Histories, Rows
 from rankwright.recommend.events.topn import EventBackend, TopN
@@ -45,6 +46,8 @@ from rankwright.recommend.ratings.blend import (
 )
 from rankwright.recommend.ratings.per_user import RANKER, PerUser, caller_level
 from rankwright.runtime import active_engine, current_engine, map_jobs, single_threaded_blas
+
+MAX_HALVES = 20.0  # half-lives after which an event counts nothing more, or nothing less
 
 
 class Recommender(BaseEstimator):  # type: ignore[misc]
@@ -85,6 +88,17 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         For interactions, how the experts are weighed: a search for a high NDCG@10 of the held-out
         items, from mostly popularity or from the weights of a RankSVM. "auto" takes RankSVM where
         only the next item is held out. The weights are never worse than the best expert there.
+    event_weights : mapping of event types to weights, or None, default None
+        For interactions with types, such as ``{"view": 1, "purchase": 5, "dislike": -1}``; 0 drops
+        the events of a type. None takes each event with its own weight.
+    half_life : number > 0 or None, default None
+        For interactions, the time after which an event counts half, in the units of their times
+        (seconds, if times were dates). None lets all events count alike, but for the experts
+        that follow time by themselves.
+    exploration : number from 0 to 1, default 0
+        For interactions, the share of the places of a list, the last ones, that go to items with
+        fewer than five users: those with the best scores, drawn by a hash of the user and the
+        item. So cold items get the events from which others learn.
     random_state : int, RandomState or None
 
     Attributes
@@ -95,6 +109,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         what each user took.
     ``model_`` : Blend, PerUser or TopN
     ``titles_`` : (n_items,) texts or None
+    ``now_`` : float, with ``half_life``: the time of the last event of ``fit``
     ``content_`` : ItemContent, with ratings and features of items
     ``user_content_`` : UserMeans, with ratings and features of users
 
@@ -117,6 +132,9 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         "experts": TopN._constraints["experts"],
         "holdout": TopN._constraints["holdout"],
         "combiner": TopN._constraints["combiner"],
+        "event_weights": schema.optional(schema.instance_of("a mapping", Mapping)),
+        "half_life": schema.optional(schema.positive()),
+        "exploration": schema.between(0.0, 1.0),
         "random_state": schema.random_state(),
     }
 
@@ -129,6 +147,9 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         experts: list[Any] | None = None,
         holdout: str = "both",
         combiner: str = "auto",
+        event_weights: Mapping[Any, float] | None = None,
+        half_life: float | None = None,
+        exploration: float = 0.0,
         random_state: Any = None,
     ) -> None:
         self.ranker = ranker
@@ -137,6 +158,9 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         self.experts = experts
         self.holdout = holdout
         self.combiner = combiner
+        self.event_weights = event_weights
+        self.half_life = half_life
+        self.exploration = exploration
         self.random_state = random_state
 
     def fit(
@@ -163,7 +187,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         for name, constraint in self._constraints.items():
             constraint.check(type(self).__name__, name, getattr(self, name))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        for name in ("ratings_", "histories_", "titles_", "content_", "user_content_"):
+        for name in ("ratings_", "histories_", "titles_", "content_", "user_content_", "now_"):
             if hasattr(self, name):
                 delattr(self, name)
         given = (item_features, user_features)
@@ -211,7 +235,11 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
             )
         if len(events) == 0:
             raise DataError("Recommender.fit got no events: there is nothing to learn from.")
-        histories = Histories.of(events)
+        if self.half_life is not None and events.time is not None:
+            self.now_ = float(events.time.max())
+        events = self._weighted(events)
+        weighted = self.event_weights is not None or self.half_life is not None
+        histories = replace(Histories.of(events), weighted=weighted)
         if features.items is not None:
             histories = histories.with_items(features.items.ids)
         if features.users is not None:
@@ -222,7 +250,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
     def _set_backend(self) -> None:
         titles = getattr(self, "titles_", None)
         self._backend: Any = (
-            EventBackend(self.histories_, self.model_, titles)
+            EventBackend(self.histories_, self.model_, titles, self.exploration)
             if self._is_events
             else RatingBackend(self.ratings_, self.model_, self._contents(), titles)
         )
@@ -248,6 +276,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         if not self._is_events:
             raise DataError("partial_fit: this recommender was fitted on ratings; fit it again.")
         if len(events):
+            events = self._weighted(events)
             _warn_of_other_ids(self.histories_, events)
             self.histories_, users = self.histories_.merged(events)
             self.model_.update(self.histories_, users, len(events))
@@ -257,6 +286,17 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
                 self.titles_ = np.concatenate([self.titles_, texts])
             self._set_backend()
         return self
+
+    def _weighted(self, events: Interactions) -> Interactions:
+        """Events with the weights of their types and ages."""
+        if self.event_weights is not None:
+            events = events.weighted(self.event_weights)
+        if self.half_life is None:
+            return events
+        if events.time is None:
+            raise DataError("Recommender(half_life=...): these events have no times.")
+        age = np.clip((self.now_ - events.time) / self.half_life, -MAX_HALVES, MAX_HALVES)
+        return events.with_weights(events.weight * np.exp2(-age))
 
     def refit(self) -> Self:
         """Fit the experts again on all events so far; their weights stay (``fit`` learns them)."""
@@ -294,6 +334,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
             "titles_": texts("n_items", optional=True),
             "content_": Holds((ItemContent,), optional=True),
             "user_content_": Holds((UserMeans,), optional=True),
+            "now_": real(optional=True),
         }
 
     @property
@@ -478,10 +519,9 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         """
         _check_n("similar_users", n)
         check_is_fitted(self)
-        return [
-            SimilarUser(self._data.users[number].tolist(), score)
-            for number, score in self._backend.similar_users(self._history(user), n)
-        ]
+        found = self._backend.similar_users(self._history(user), n)
+        ids = self._data.users[[number for number, _ in found]].tolist() if found else []
+        return [SimilarUser(name, score) for name, (_, score) in zip(ids, found, strict=True)]
 
     def explain(self, user: Any, item: Any, n: int = 5) -> Any:
         """Why an item has its score for a user (an id, or what a new user rated or took).

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Self
 
@@ -15,23 +15,29 @@ from rankwright.data.behavior.ratings import Ratings, columns_by_role, encode_pa
 from rankwright.data.behavior.times import as_times
 from rankwright.data.inputs import checked_csr
 from rankwright.data.vocabulary import UsersAndItems, as_column, as_ids, read_only
-from rankwright.exceptions import DataError
+from rankwright.exceptions import DataError, ParameterError
 
 
 class Interactions(UsersAndItems):
     """Events of users with items (clicks, plays, purchases), one row each, in the order given.
 
-    A pair of user and item may occur many times; its weights are added up. Later means a larger
-    ``time``; without times, later in the order given. Times need not ascend.
+    A pair of user and item may occur many times; its weights are added up. A negative weight is a
+    dislike: where the weights of a pair add up to 0 or less, the item is not among those that the
+    user took, and is not recommended to the user. Later means a larger ``time``; without times,
+    later in the order given. Times need not ascend.
 
     Parameters
     ----------
     users, items : (n_events,) ids of any hashable type
         The user and the item of each event.
-    weight : (n_events,) positive numbers or None
+    weight : (n_events,) numbers other than 0, or None
         The weight of an event, such as a number of plays; None gives every event weight 1.
     time : (n_events,) numbers, ISO strings or dates, or None
         The time of each event. Strings and dates become seconds since 1970.
+    event : (n_events,) types such as "view" and "purchase", or None
+        What kind of event it is; :meth:`weighted` and ``Recommender(event_weights=...)`` use it.
+    session : (n_events,) ids or None
+        The visit that an event belongs to.
 
     Attributes
     ----------
@@ -41,6 +47,9 @@ class Interactions(UsersAndItems):
         The user and the item of each event, as indices into ``users`` and ``items``.
     weight : (n_events,) float64
     time : (n_events,) float64 or None
+    event_types : array of the distinct types, in order of first appearance, or None
+    event : (n_events,) indices into ``event_types``, or None
+    session : (n_events,) numbers of sessions, or None
 
     Examples
     --------
@@ -57,17 +66,42 @@ class Interactions(UsersAndItems):
     item: IntArray
     weight: FloatArray
     time: FloatArray | None
+    event: IntArray | None = None
+    event_types: NDArray[Any] | None = None
+    session: IntArray | None = None
 
-    def __init__(self, users: Any, items: Any, *, weight: Any = None, time: Any = None) -> None:
+    def __init__(
+        self,
+        users: Any,
+        items: Any,
+        *,
+        weight: Any = None,
+        time: Any = None,
+        event: Any = None,
+        session: Any = None,
+    ) -> None:
         self._set(*encode_pairs(users=users, items=items, row="event"), weight, time)
+        if event is not None:
+            self.event, self.event_types = map(read_only, self._encoded(event, "event"))
+        if session is not None:
+            self.session = read_only(self._encoded(session, "session")[0])
+
+    def _encoded(self, values: Any, name: str) -> tuple[IntArray, NDArray[Any]]:
+        ids = as_ids(values, name)
+        if len(ids) != len(self.user):
+            raise DataError(
+                f"Interactions: {name} has {len(ids)} entries for {len(self.user)} events. Give "
+                "one for each."
+            )
+        return vocabulary.encode(ids, name)
 
     def _set(self, users: Any, items: Any, user: Any, item: Any, weight: Any, time: Any) -> None:
         n = len(user)
         weight = np.ones(n) if weight is None else as_column(weight, "weight", n)
-        if (weight <= 0).any():
-            row = int(np.argmax(weight <= 0))
-            fix = "give a weight > 0, or drop the event"
-            raise DataError(f"Interactions: weight is {weight[row]:g} in row {row}. Fix: {fix}.")
+        if (weight == 0).any():
+            row = int(np.argmax(weight == 0))
+            fix = "give a weight > 0 (or < 0 for a dislike), or drop the event"
+            raise DataError(f"Interactions: weight is 0 in row {row}. Fix: {fix}.")
         self.users, self.items = read_only(users), read_only(items)
         self.user, self.item = read_only(user), read_only(item)
         self.weight = read_only(weight)
@@ -91,16 +125,21 @@ class Interactions(UsersAndItems):
         item: str | None = None,
         weight: str | None = None,
         time: str | None = None,
+        event: str | None = None,
+        session: str | None = None,
+        event_weights: Mapping[Any, float] | None = None,
     ) -> Self:
         """Convert a pandas, polars, pyarrow or other data frame, or a dict of columns.
 
         Parameters
         ----------
         frame : data frame
-        user, item, weight, time : str or None
+        user, item, weight, time, event, session : str or None
             Columns; None looks for common names (``user_id``, ``product``, ``quantity``,
-            ``timestamp`` ...). Only ``user`` and ``item`` must exist. A rating is not a weight
-            unless you name its column.
+            ``timestamp``, ``event_type`` ...). Only ``user`` and ``item`` must exist. A rating is
+            not a weight unless you name its column.
+        event_weights : mapping of event types to weights, or None
+            As in :meth:`weighted`.
 
         Examples
         --------
@@ -109,8 +148,47 @@ class Interactions(UsersAndItems):
         array([1.7145216e+09, 1.7146080e+09])
         """
         names = {"user": user, "item": item, "weight": weight, "time": time}
-        columns = columns_by_role(frame, names, optional=("weight", "time"))
-        return cls(columns.pop("user"), columns.pop("item"), **columns)
+        names |= {"event": event, "session": session}
+        columns = columns_by_role(frame, names, optional=("weight", "time", "event", "session"))
+        events = cls(columns.pop("user"), columns.pop("item"), **columns)
+        return events if event_weights is None else events.weighted(event_weights)
+
+    def weighted(self, event_weights: Mapping[Any, float]) -> Self:
+        """The same events, each weight times that of its type; 0 drops the events of a type.
+
+        A negative weight is a dislike. Every type of the data needs a weight.
+
+        >>> log = Interactions([1, 1, 2], [7, 8, 7], event=["view", "purchase", "view"])
+        >>> log.weighted({"view": 1, "purchase": 5}).weight
+        array([1., 5., 1.])
+        """
+        if self.event is None or self.event_types is None:
+            raise DataError(
+                "event_weights: these events have no types. Read them with an event column: "
+                "event=name."
+            )
+        types = self.event_types.tolist()
+        for name, weight in event_weights.items():
+            if not isinstance(weight, int | float) or not np.isfinite(weight):
+                raise ParameterError(
+                    f"event_weights: {name!r} has the weight {weight!r}: give a finite number."
+                )
+        if missing := [name for name in types if name not in event_weights]:
+            row = int(np.argmax(self.event == types.index(missing[0])))
+            raise ParameterError(
+                f"event_weights: no weight for {missing[0]!r}, the type of row {row}. Types are "
+                f"{types}; a weight of 0 drops the events of a type.",
+                parameter="event_weights",
+            )
+        factor = np.array([float(event_weights[name]) for name in types])[self.event]
+        kept = factor != 0
+        return self.take(kept).with_weights(self.weight[kept] * factor[kept])
+
+    def with_weights(self, weight: Any) -> Self:
+        """The same events with other weights."""
+        events = self.take(slice(None))
+        events._set(self.users, self.items, self.user, self.item, weight, self.time)
+        return events
 
     @classmethod
     def from_csr(cls, matrix: Any, *, users: Any = None, items: Any = None) -> Self:
@@ -169,7 +247,12 @@ class Interactions(UsersAndItems):
         ]
         times = [part.time for part in events if part.time is not None]
         time = np.concatenate(times) if len(times) == len(events) else None
-        return cls(*columns, weight=np.concatenate([part.weight for part in events]), time=time)
+        more: dict[str, Any] = {}
+        if all(part.event is not None for part in events):
+            kinds = [part.event_types[part.event] for part in events]  # type: ignore[index]
+            more["event"] = joined(kinds)
+        weight = np.concatenate([part.weight for part in events])
+        return cls(*columns, weight=weight, time=time, **more)
 
     def __len__(self) -> int:
         return len(self.user)
@@ -188,13 +271,18 @@ class Interactions(UsersAndItems):
         """Number of events of each item."""
         return np.bincount(self.item, minlength=self.n_items)
 
-    def take(self, rows: ArrayLike | slice) -> Interactions:
+    def take(self, rows: ArrayLike | slice) -> Self:
         """Select events by a mask, row numbers or a slice; users and items stay the same."""
         index = vocabulary.row_numbers(rows, len(self))
         time = None if self.time is None else self.time[index]
-        return self.from_numbers(
+        taken = self.from_numbers(
             self.users, self.items, self.user[index], self.item[index], self.weight[index], time
         )
+        taken.event_types = self.event_types
+        for name in ("event", "session"):
+            column = getattr(self, name)
+            setattr(taken, name, None if column is None else read_only(column[index]))
+        return taken
 
     def to_csr(self) -> Any:
         """Convert to a SciPy CSR array, users by items, with the sum of the weights of each
@@ -209,13 +297,20 @@ class Interactions(UsersAndItems):
         ``pandas.DataFrame(events.to_columns())``."""
         columns = {"user": self.users[self.user], "item": self.items[self.item]}
         columns["weight"] = self.weight
-        return columns if self.time is None else columns | {"time": self.time}
+        columns |= {} if self.time is None else {"time": self.time}
+        if self.event is not None and self.event_types is not None:
+            columns["event"] = self.event_types[self.event]
+        return columns if self.session is None else columns | {"session": self.session}
 
     def facts(self) -> str:
         """What it holds, in numbers."""
         parts = [f"{len(self):,} events", f"{self.n_users:,} users", f"{self.n_items:,} items"]
         if self.time is not None and len(self):
             parts.append(f"times {self.time.min():.10g} to {self.time.max():.10g}")
+        if self.event is not None and self.event_types is not None and len(self):
+            share = np.bincount(self.event, minlength=len(self.event_types)) / len(self)
+            pairs = zip(self.event_types.tolist(), share.tolist(), strict=True)
+            parts.append("types " + ", ".join(f"{name} {100 * s:.3g} %" for name, s in pairs))
         return ", ".join(parts)
 
     def __repr__(self) -> str:

@@ -32,6 +32,8 @@ _USUAL_NAMES = {
     ),
     "value": ("value", "rating", "score", "stars", "points", "bookrating", "overall"),
     "weight": ("weight", "count", "quantity", "qty", "plays", "playcount", "views", "clicks"),
+    "event": ("event", "eventtype", "action", "behavior", "behaviour", "interaction"),
+    "session": ("session", "sessionid", "visit", "visitid"),
     "time": (
         *("time", "timestamp", "unixreviewtime", "datetime", "date", "ts", "eventtime"),
         *("createdat", "utc"),

@@ -21,7 +21,8 @@ from rankwright.data.io.tables import is_index, read_jsonl, text_rows
 from rankwright.data.vocabulary import as_column
 from rankwright.exceptions import DataError, ParameterError, Setting
 
-ROLES = ("user", "item", "weight", "time")
+ROLES = ("user", "item", "weight", "time", "event", "session")
+OPTIONAL = ROLES[2:]
 FORMATS = ("csv", "parquet", "jsonl")
 
 
@@ -31,6 +32,7 @@ def read_interactions(
     format: str | None = None,
     *,
     at_least: float | None = None,
+    event_weights: Mapping[Any, float] | None = None,
     separator: str | None = None,
     encoding: str = "utf-8",
     max_bytes: int | None = None,
@@ -46,14 +48,17 @@ def read_interactions(
         :func:`read_ratings` (``movielens-1m`` ...) reads ratings as events.
     at_least : number or None
         If rows have a rating: skip rows with a lower rating.
+    event_weights : mapping of event types to weights, or None
+        If rows have a type (a column ``event``, ``action`` ...): as in
+        :meth:`Interactions.weighted`.
     separator, encoding : of a CSV file
     max_bytes : int or None
         Maximum number of bytes of text to read; None as in :func:`read_letor`.
     **columns
-        ``user``, ``item``, ``weight``, ``time``: names of columns, or indices from 0 in a CSV file
-        without a header. The default is a common name (``user_id``, ``product``, ``quantity``,
-        ``timestamp`` ...), or the order user, item, time without a header. Times are numbers or
-        ISO strings.
+        ``user``, ``item``, ``weight``, ``time``, ``event``, ``session``: names of columns, or
+        indices from 0 in a CSV file without a header. The default is a common name (``user_id``,
+        ``product``, ``quantity``, ``timestamp`` ...), or the order user, item, time without a
+        header. Times are numbers or ISO strings.
 
     Returns
     -------
@@ -79,7 +84,8 @@ def read_interactions(
         return Interactions.from_ratings(ratings, at_least=at_least)
     table = _read(path, format, separator, encoding)
     try:
-        return _from_table(table, columns, at_least, os.fspath(path))
+        events = _from_table(table, columns, at_least, os.fspath(path))
+        return events if event_weights is None else events.weighted(event_weights)
     except DataError as error:  # about columns and values: it does not know the file
         raise error.in_file(path) from None
 
@@ -93,15 +99,13 @@ def _from_table(
             role,
             _named(role, columns.get(role), names),
             names,
-            optional=role in ("weight", "time"),
+            optional=role in OPTIONAL,
         )
         for role in ROLES
     }
     kept = slice(None) if at_least is None else _rated(table, at_least, path)
     arrays = {role: None if name is None else table[name][kept] for role, name in roles.items()}
-    return Interactions(
-        arrays["user"], arrays["item"], weight=arrays["weight"], time=arrays["time"]
-    )
+    return Interactions(arrays.pop("user"), arrays.pop("item"), **arrays)
 
 
 @bounded
@@ -132,14 +136,20 @@ def read_attributes(
     >>> read_attributes(path).names
     ('genres=Crime', 'genres=Drama', 'genres=Horror', 'year')
     """
-    if is_parquet(path):
-        table = read_parquet(path)
-    elif _is_jsonl(path):
-        table = read_jsonl(path)
-    else:
-        table = _read_text_columns(path, id, separator, encoding)
+    table = read_columns(path, id, separator, encoding)
     columns = {name: column for name, column in table.items() if name == id or not is_index(name)}
     return Attributes.from_frame(columns, id=id, title=title)
+
+
+def read_columns(
+    path: Any, id: str | None = None, separator: str | None = None, encoding: str = "utf-8"
+) -> Columns:
+    """The columns of a CSV, Parquet or JSONL table of items or users."""
+    if is_parquet(path):
+        return read_parquet(path)
+    if _is_jsonl(path):
+        return read_jsonl(path)
+    return _read_text_columns(path, id, separator, encoding)
 
 
 def _read_text_columns(path: Any, id: Any, separator: str | None, encoding: str) -> Columns:

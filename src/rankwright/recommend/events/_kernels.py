@@ -126,7 +126,7 @@ def count_common(pairs, kept, column_of, start, stop, gram):
 def add_neighbors(rows, decay, neighbor, similarity, start, stop, scores):
     """Add up the similarities of what is near the items of each history.
 
-    rows         Rows
+    rows         Rows; an item counts its weight
     decay        an item k places before the last counts decay ** k
     neighbor, similarity  as from nearest
     start, stop  rows to do
@@ -136,12 +136,12 @@ def add_neighbors(rows, decay, neighbor, similarity, start, stop, scores):
     for row in range(start, stop):
         weight, out = 1.0, scores[row]
         for at in range(rows.ptr[row + 1] - 1, rows.ptr[row] - 1, -1):
-            item = rows.item[at]
+            item, strength = rows.item[at], weight * rows.weight[at]
             for rank in range(k):
                 other = neighbor[item, rank]
                 if other < 0:
                     break
-                out[other] += np.float32(weight * similarity[item, rank])
+                out[other] += np.float32(strength * similarity[item, rank])
             weight *= decay
             if weight < 1e-4:
                 break

@@ -57,10 +57,12 @@ class Expert(BaseEstimator, ABC):  # type: ignore[misc]
     def scores(self, rows: Rows) -> Scores:
         """Finite scores, (n_rows, n_items) float32; 0 where nothing is known."""
 
-    def contributions(self, items: NDArray[np.int32], weight: Any, item: int) -> Scores:
+    def contributions(
+        self, items: NDArray[np.int32], weight: Any, item: int, *, weighted: bool = False
+    ) -> Scores:
         """What each item of a history adds to the score of an item."""
-        single = Rows(np.arange(len(items) + 1), items, np.ones(len(items), np.float32))
-        return self.scores(single)[:, item]
+        columns = (np.arange(len(items) + 1), items, np.asarray(weight, np.float32))
+        return self.scores(Rows(*columns, weighted=weighted))[:, item]
 
     @classmethod
     def learned(cls) -> dict[str, Learned | Holds]:

@@ -140,7 +140,9 @@ class ItemContent(Content):
             return 1.0
         return float(1.0 - N_USERS / (N_USERS + self._counts[item]))
 
-    def contributions(self, items: NDArray[np.int32], weight: Any, item: int) -> Scores:
+    def contributions(
+        self, items: NDArray[np.int32], weight: Any, item: int, *, weighted: bool = False
+    ) -> Scores:
         return super().contributions(items, weight, item) / np.float32(max(len(items), 1))
 
     def scores(self, rows: Rows) -> Scores:

@@ -27,12 +27,14 @@ class Rows(NamedTuple):
     item: NDArray[np.int32]
     weight: NDArray[np.float32]
     user: NDArray[np.int64] = np.zeros(0, np.int64)  # (n_rows,) numbers; empty for new users
+    weighted: bool = False  # whether weights count in sums over a history
 
     @classmethod
-    def single(cls, items: IntArray, weight: FloatArray) -> Rows:
+    def single(cls, items: IntArray, weight: FloatArray, *, weighted: bool = False) -> Rows:
         """The history of one new user."""
         ptr = np.array([0, len(items)])
-        return cls(ptr, items.astype(np.int32), weight.astype(np.float32))
+        columns = (items.astype(np.int32), weight.astype(np.float32))
+        return cls(ptr, *columns, weighted=weighted)
 
     @classmethod
     def stacked(cls, parts: Sequence[Rows]) -> Rows:
@@ -40,7 +42,7 @@ class Rows(NamedTuple):
         ptr = pointers(np.concatenate([np.zeros(0, np.int64), *(np.diff(p.ptr) for p in parts)]))
         item = np.concatenate([np.zeros(0, np.int32), *(part.item for part in parts)])
         weight = np.concatenate([np.zeros(0, np.float32), *(part.weight for part in parts)])
-        return cls(ptr, item, weight)
+        return cls(ptr, item, weight, weighted=any(part.weighted for part in parts))
 
     @property
     def n_rows(self) -> int:
@@ -65,7 +67,7 @@ class Rows(NamedTuple):
         """Some of the rows."""
         ptr, entries = self.entries(numbers)
         user = self.user[numbers] if len(self.user) else self.user
-        return Rows(ptr, self.item[entries], self.weight[entries], user)
+        return Rows(ptr, self.item[entries], self.weight[entries], user, self.weighted)
 
     def frozen(self) -> Rows:
         """The same as read-only views: kernels are compiled once, not for each mix of arrays."""
@@ -78,10 +80,19 @@ class Rows(NamedTuple):
         ones = np.ones(len(self.item), np.float32)
         return csr_array((ones, self.item, self.ptr), shape=(self.n_rows, n_items))
 
+    @property
+    def strength(self) -> NDArray[np.float32]:
+        """How much each entry counts in a sum over a history: 1, or log2(1 + weight)."""
+        if not self.weighted:
+            return np.ones(len(self.weight), np.float32)
+        return np.asarray(np.log2(1.0 + self.weight), np.float32)
+
 
 @dataclass(frozen=True, eq=False)
 class Histories(UsersAndItems):
     """The items of each user, each once, oldest first; a repeated event counts as its last.
+
+    A pair whose weights add up to 0 or less is not in a history, but among what users dislike.
 
     >>> events = Interactions(["a", "b", "a", "a"], [7, 7, 8, 7], time=[1, 5, 2, 9])
     >>> histories = Histories.of(events)
@@ -95,6 +106,9 @@ class Histories(UsersAndItems):
     item: NDArray[np.int32]  # (n_pairs,)
     weight: NDArray[np.float32]  # (n_pairs,) sums of the weights of the events
     time: NDArray[np.float64] | None  # (n_pairs,) of the last event
+    disliked: NDArray[np.int64] | None = None  # (n_disliked, 2) users and items
+    dislike: NDArray[np.float64] | None = None  # (n_disliked, 2) weights <= 0, times or 0
+    weighted: bool = False  # whether weights tell more than how often an event was repeated
 
     def __post_init__(self) -> None:
         n, ptr = len(self.item), self.ptr
@@ -111,6 +125,13 @@ class Histories(UsersAndItems):
             column = getattr(self, name)
             if column is not None and (len(column) != n or not np.isfinite(column).all()):
                 raise DataError(f"Histories.{name}: {n} finite numbers needed.")
+        if (self.disliked is None) != (self.dislike is None):
+            raise DataError("Histories.disliked and dislike: both or none needed.")
+        if self.disliked is not None and self.dislike is not None:
+            shape, ends = (len(self.disliked), 2), (len(self.users), len(self.items))
+            right = self.disliked.shape == self.dislike.shape == shape
+            if not right or (self.disliked < 0).any() or (self.disliked >= ends).any():
+                raise DataError("Histories.disliked: pairs of users and items of the data needed.")
         for name in ("item", "weight"):
             kind = np.int32 if name == "item" else np.float32
             object.__setattr__(self, name, read_only(np.asarray(getattr(self, name), kind)))
@@ -132,13 +153,20 @@ class Histories(UsersAndItems):
         total, kept = events.weight[order], np.ones(len(order), bool)
         merge_repeats(ptr, item, total, kept, np.full(events.n_items, -1))
         check_weights(total)
+        disliked = dislike = None
+        if (negative := kept & (total <= 0)).any():
+            kept &= ~negative
+            rows = order[negative]
+            last = np.zeros(len(rows)) if events.time is None else events.time[rows]
+            disliked = np.column_stack([events.user[rows], events.item[rows]])
+            dislike = np.column_stack([total[negative], last])
         weight = total.astype(np.float32)
         del total
         if not kept.all():
             ptr = pointers(kept)[ptr]
             order, item, weight = order[kept], item[kept], weight[kept]
         time = None if events.time is None else events.time[order]
-        return cls(events.users, events.items, ptr, item, weight, time)
+        return cls(events.users, events.items, ptr, item, weight, time, disliked, dislike)
 
     @classmethod
     def of_ratings(cls, ratings: Ratings) -> Histories:
@@ -150,7 +178,7 @@ class Histories(UsersAndItems):
 
     @cached_property
     def rows(self) -> Rows:
-        return Rows(self.ptr, self.item, self.weight, np.arange(self.n_users))
+        return Rows(self.ptr, self.item, self.weight, np.arange(self.n_users), self.weighted)
 
     @cached_property
     def user(self) -> NDArray[np.int32]:
@@ -207,21 +235,41 @@ class Histories(UsersAndItems):
         known = changed[changed < self.n_users]
         rows = self.rows.take(known)
         entries = self.rows.entries(known)[1]
-        old = (np.repeat(known, np.diff(rows.ptr)), rows.item.astype(np.int64))
+        pairs, values = self._disliked_by(changed)
         time = None
         if events.time is not None:
-            time = np.concatenate([[] if self.time is None else self.time[entries], events.time])
+            old = np.zeros(0) if self.time is None else self.time[entries]
+            time = np.concatenate([old, values[:, 1], events.time])
         part = Histories.of(
             Interactions.from_numbers(
                 users,
                 items,
-                np.concatenate([old[0], user]),
-                np.concatenate([old[1], item[events.item]]),
-                np.concatenate([rows.weight, events.weight]),
+                np.concatenate([np.repeat(known, np.diff(rows.ptr)), pairs[:, 0], user]),
+                np.concatenate([rows.item.astype(np.int64), pairs[:, 1], item[events.item]]),
+                np.concatenate([rows.weight, np.minimum(values[:, 0], -1e-9), events.weight]),
                 time,
             )
         )
         return self._spliced(part, changed), changed
+
+    def _disliked_by(
+        self, users: IntArray, *, others: bool = False
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """What some users, or all others, dislike: pairs, and their weights and times."""
+        if self.disliked is None or self.dislike is None:
+            return np.zeros((0, 2), np.int64), np.zeros((0, 2))
+        kept = np.isin(self.disliked[:, 0], users, invert=others)
+        return self.disliked[kept], self.dislike[kept]
+
+    def disliked_in(self, rows: Rows) -> tuple[IntArray, IntArray]:
+        """Rows of known users, and the items that these users dislike."""
+        if self.disliked is None or len(rows.user) == 0:
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        order = np.argsort(rows.user)
+        place = np.searchsorted(rows.user[order], self.disliked[:, 0])
+        place = order[np.minimum(place, len(order) - 1)]
+        found = rows.user[place] == self.disliked[:, 0]
+        return place[found], self.disliked[found, 1]
 
     def _spliced(self, part: Histories, changed: IntArray) -> Histories:
         """These histories, with those of some users taken from another."""
@@ -238,7 +286,13 @@ class Histories(UsersAndItems):
             else np.concatenate([piece for own, other in cuts for piece in (a[own], b[other])])
             for a, b in ((self.item, part.item), (self.weight, part.weight), (self.time, part.time))
         ]
-        spliced = Histories(part.users, part.items, pointers(counts), *columns)  # type: ignore[arg-type]
+        if self.disliked is not None or part.disliked is not None:
+            both = self._disliked_by(changed, others=True), part._disliked_by(changed)
+            columns += [np.concatenate(pair) for pair in zip(*both, strict=True)]
+        spliced = replace(
+            Histories(part.users, part.items, pointers(counts), *columns),  # type: ignore[arg-type]
+            weighted=self.weighted,
+        )
         for name, ids in (("user_vocabulary", self.users), ("item_vocabulary", self.items)):
             if len(ids) == len(getattr(spliced, name[:4] + "s")):
                 vars(spliced)[name] = getattr(self, name)

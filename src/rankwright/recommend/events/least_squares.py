@@ -28,7 +28,8 @@ class EASE(Expert):
     """Ridge regression of every item on all others (Steck 2019).
 
     With the Gram matrix G of the users' items and P = inverse of (G + l2 I), the weight of item i
-    for item j is -P[i, j] / P[j, j], and 0 for j itself.
+    for item j is -P[i, j] / P[j, j], and 0 for j itself. An item of weight w in a history counts
+    log2(1 + w) if events have types or a half-life.
 
     Only the ``max_items`` items with most users take part; other items score 0. With m of them a
     model holds m**2 float32 (``weight_``), and ``fit`` needs three times as much.
@@ -151,13 +152,14 @@ class EASE(Expert):
             self.diagonal_ = np.concatenate([self.diagonal_, one])
 
     def scores(self, rows: Rows) -> Scores:
+        from scipy.sparse import csr_array
+
         self.flush()
         column = self._column_of()[rows.item]
         inside = column >= 0
-        kept = Rows(
-            pointers(inside)[rows.ptr], column[inside].astype(np.int32), rows.weight[inside]
-        )
-        kept_scores = np.asarray(kept.matrix(len(self.kept_)) @ self.weight_)
+        entries = (rows.strength[inside], column[inside], pointers(inside)[rows.ptr])
+        table = csr_array(entries, shape=(rows.n_rows, len(self.kept_)))
+        kept_scores = np.asarray(table @ self.weight_)
         if len(self.kept_) == self._n_items:
             return kept_scores
         scores = np.zeros((rows.n_rows, self._n_items), np.float32)
@@ -314,7 +316,9 @@ class ImplicitALS(Expert):
     def scores(self, rows: Rows) -> Scores:
         return np.asarray(self.users(rows) @ self.factors_.T)
 
-    def contributions(self, items: NDArray[np.int32], weight: Any, item: int) -> Scores:
+    def contributions(
+        self, items: NDArray[np.int32], weight: Any, item: int, *, weighted: bool = False
+    ) -> Scores:
         """The user is a weighted sum over the history, and so is the score."""
         taken = self.factors_[items].astype(np.float64)
         confidence = 1.0 + self.alpha * np.asarray(weight, np.float64)

@@ -21,7 +21,8 @@ class ItemCosine(Expert):
 
     The similarity of an item to a neighbor with n and m users, c of them common, is
     ``c / (n**(1 - discount) * m**discount) * c / (c + shrinkage)``; ``discount=0.5`` is the
-    cosine, more takes popular neighbors back. The score of an item is the sum over a history.
+    cosine, more takes popular neighbors back. The score of an item is the sum over a history, where
+    an item of weight w counts log2(1 + w) if events have types or a half-life.
 
     An update makes only the changed lists of neighbors, when they are next needed.
 
@@ -116,13 +117,16 @@ class ItemCosine(Expert):
 
         self.flush(rows)
         scores = np.zeros((rows.n_rows, len(self.neighbor_)), np.float32)
-        table = (rows.frozen(), self.decay, self.neighbor_, self.similarity_)
+        strong = rows._replace(weight=rows.strength)
+        table = (strong.frozen(), self.decay, self.neighbor_, self.similarity_)
         map_blocks(lambda block: add_neighbors(*table, *block, scores), row_ranges(rows.n_rows))
         return scores
 
-    def contributions(self, items: NDArray[np.int32], weight: Any, item: int) -> Scores:
+    def contributions(
+        self, items: NDArray[np.int32], weight: Any, item: int, *, weighted: bool = False
+    ) -> Scores:
         age = np.arange(len(items))[::-1]
-        alone = super().contributions(items, weight, item)
+        alone = super().contributions(items, weight, item, weighted=weighted)
         return np.asarray(alone * self.decay**age, np.float32)
 
 

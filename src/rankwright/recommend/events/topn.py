@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, clone
 
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.behavior.attributes import Attributes, SideFeatures
+from rankwright.data.vocabulary import mix
 from rankwright.exceptions import DataError, ParameterError
 from rankwright.rankers import schema
 from rankwright.rankers.schema import Holds, Learned, floats, integer
@@ -34,6 +35,7 @@ from rankwright.recommend.explanations import EventExplanation, Taken
 from rankwright.recommend.lists import POOL, Block, Selection, nearest_users, user_cosine
 
 CELLS = 2**21  # scores in a block of users
+N_COLD = 5  # an item with fewer users is cold
 N_USERS = 1000  # users of each holdout that the weights are learned on
 
 
@@ -254,7 +256,8 @@ class TopN(BaseEstimator):  # type: ignore[misc]
             scale = np.float32(share[0, 0] / row_rms(scores)[0])
             parts[_label(expert)] = float(scale * scores[0, item])
             if expert.personal and len(items):
-                by_item = scale * expert.contributions(items, weight, item)
+                by_item = expert.contributions(items, weight, item, weighted=rows.weighted)
+                by_item = scale * by_item
                 parts[_label(expert)], added = float(by_item.sum()), added + by_item
         return parts, added
 
@@ -267,10 +270,14 @@ class EventBackend:
     data : Histories
     model : TopN
     titles : (n_items,) texts or None
+    exploration : the share of the places of a list that go to items with few users
     """
 
-    def __init__(self, data: Histories, model: TopN, titles: Any = None) -> None:
+    def __init__(
+        self, data: Histories, model: TopN, titles: Any = None, exploration: float = 0.0
+    ) -> None:
         self.data, self.model, self.titles = data, model, titles
+        self.exploration = exploration
         self.known_items = model.known_items()
 
     @property
@@ -288,7 +295,7 @@ class EventBackend:
             bad = list(given)[int(np.argmax(weight <= 0))]
             raise DataError(f"item {bad!r} has the weight {given[bad]!r}: give weights > 0.")
         check_weights(weight)
-        return Rows.single(items, weight)
+        return Rows.single(items, weight, weighted=self.data.weighted)
 
     def scores(self, history: Rows, items: IntArray) -> FloatArray:
         """Scores of some items for one history."""
@@ -297,10 +304,16 @@ class EventBackend:
     def lists(self, histories: Rows, n: int, selection: Selection) -> Block:
         """The best items for each history."""
         scores = self.model.scores(histories)
-        hidden = np.flatnonzero(~(selection.allowed & self.known_items))
-        scores[:, hidden] = -np.inf
         if selection.exclude_taken:
             scores[histories.number, histories.item] = -np.inf
+            scores[self.data.disliked_in(histories)] = -np.inf
+        scores[:, ~selection.allowed] = -np.inf
+        cold = scores[:, self._cold] if self.exploration else None
+        scores[:, ~self.known_items] = -np.inf
+        best = self._best(scores, n, selection)
+        return best if cold is None else self._explored(best, cold, histories)
+
+    def _best(self, scores: Scores, n: int, selection: Selection) -> Block:
         pool = n if selection.is_plain else POOL * n
         if selection.filter.max_per_category is not None:
             pool = scores.shape[1]
@@ -314,6 +327,39 @@ class EventBackend:
             ranked = ranked[ranked >= 0]
             picked.append(selection.pick(ranked, row[ranked], n))
         return Block.of(picked, [row[at] for row, at in zip(scores, picked, strict=True)], n)
+
+    @property
+    def _cold(self) -> IntArray:
+        """Items with few users, or none."""
+        return np.flatnonzero(self.data.item_counts < N_COLD)
+
+    def _explored(self, best: Block, scores: Scores, histories: Rows) -> Block:
+        """Lists whose last places go to cold items: the best scores, plus Gumbel noise by a hash.
+
+        ``scores`` are those of the cold items, which change.
+        """
+        number, value = best.number.copy(), best.score.copy()
+        cold, n = self._cold, number.shape[1]
+        if len(cold) == 0:
+            return best
+        index = np.full(self.data.n_items, -1)
+        index[cold] = np.arange(len(cold))
+        row, place = np.nonzero((number >= 0) & (index[np.maximum(number, 0)] >= 0))
+        known = histories.user if len(histories.user) else histories.ptr[1:] + histories.n_rows
+        keys = mix(mix(known)[:, None].ravel() ^ np.uint64(len(self.data)))
+        n_places = np.floor(n * self.exploration + keys / 2.0**64).astype(np.int64)
+        uniform = mix((keys[:, None] ^ mix(cold)[None, :]).ravel()).reshape(scores.shape) / 2.0**64
+        free = np.isfinite(scores)
+        free[row, index[number[row, place]]] = False  # in the list already
+        spread = np.std(scores, axis=1, where=np.isfinite(scores), keepdims=True)
+        scaled_scores = np.where(free, scores, 0.0) / np.maximum(np.nan_to_num(spread), 1e-9)
+        noisy = np.where(free, scaled_scores - np.log(-np.log(uniform + 1e-12) + 1e-12), -np.inf)
+        for at, count in enumerate(np.minimum(n_places, free.sum(axis=1)).tolist()):
+            chosen = np.argsort(-noisy[at], kind="stable")[:count]
+            kept = min(int((number[at] >= 0).sum()), n - count)
+            places = slice(kept, kept + count)
+            number[at, places], value[at, places] = cold[chosen], scores[at, chosen]
+        return Block(number, value)
 
     def similar(self, number: int) -> FloatArray:
         """The similarity of all items to an item: by the experts, or else cosines of users."""

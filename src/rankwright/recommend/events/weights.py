@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -90,7 +91,8 @@ def without(histories: Histories, rows: Any) -> Histories:
     counts = np.bincount(histories.user[kept], minlength=histories.n_users)
     time = None if histories.time is None else histories.time[kept]
     columns = (histories.item[kept], histories.weight[kept], time)
-    return Histories(histories.users, histories.items, pointers(counts), *columns)
+    rest = Histories(histories.users, histories.items, pointers(counts), *columns)
+    return replace(rest, weighted=histories.weighted)
 
 
 class Candidates:
