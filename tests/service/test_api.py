@@ -540,9 +540,15 @@ def test_metrics_count_the_status_that_was_answered(client):
 
 @pytest.mark.parametrize(
     "parameters",
-    [{"n_estimators": 10**30}, {"n_estimators": 1e308}, {"learning_rate": "x"}, {"n_estimators": -1},
-     {"nothing": 1}, {"max_leaf_nodes": 2**62}],
-)  # fmt: skip
+    [
+        {"n_estimators": 10**30},
+        {"n_estimators": 1e308},
+        {"n_estimators": -1},
+        {"learning_rate": "x"},
+        {"nothing": 1},
+        {"max_leaf_nodes": 2**62},
+    ],
+)
 def test_absurd_parameters_of_training_are_refused(client, parameters):
     for number in range(6):
         shown = client.rank([[number, 1.0] + [0.0] * 8, [0.0, number] + [0.0] * 8])

@@ -9,9 +9,12 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
+from rankwright.exceptions import DataError
 from rankwright.service.log.entries import DamagedStore, decode_judgment, describe
 
 COLUMNS = "seq, time, kind, key, event, user, body"
+APPLICATION_ID = 0x52616E6B  # "Rank": what `file` and SQLite know a store by
+VERSION = 1  # of a store, its user_version
 BLOCK = 256  # rows read at once
 
 _Document = tuple[str | None, str, tuple[str, ...]]  # a judge, a query, a document
@@ -107,7 +110,23 @@ class LogReader:
 
         connection = apsw.Connection(self.path, flags=apsw.SQLITE_OPEN_READONLY)
         connection.set_busy_timeout(5000)
+        check_version(connection, self.path)
         return connection
+
+
+def check_version(db: Any, path: str) -> None:
+    """Refuse the file of another program, and a store that a newer rankwright wrote."""
+    application = db.execute("PRAGMA application_id").get
+    version = db.execute("PRAGMA user_version").get
+    if application not in (0, APPLICATION_ID) or (application == 0 and version != 0):
+        raise DamagedStore("it is not a log of rankwright.", file=path, fix="Use another file.")
+    if version > VERSION:
+        raise DataError(
+            f"it is a store of version {version}, and this rankwright reads up to {VERSION}.",
+            kind="newer",
+            file=path,
+            fix="Upgrade: pip install -U rankwright, or restore a backup of an earlier version.",
+        )
 
 
 def read_entries(path: Any) -> Iterator[dict[str, Any]]:

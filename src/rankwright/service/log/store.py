@@ -16,7 +16,13 @@ import apsw
 
 from rankwright.exceptions import ParameterError, RankwrightError
 from rankwright.service.log.entries import DamagedStore
-from rankwright.service.log.reader import Entry, LogReader
+from rankwright.service.log.reader import (
+    APPLICATION_ID,
+    VERSION,
+    Entry,
+    LogReader,
+    check_version,
+)
 
 OLDEST_SQLITE = (3, 51, 3)  # earlier versions can lose a WAL checkpoint race
 GROUP_SECONDS = 0.002  # how long a commit waits for more rows to share its fsync
@@ -26,16 +32,19 @@ MOST_RECENT = 4 * 2**20  # bytes of written events that are kept in memory for t
 ROWS_AT_ONCE = 16  # events of one INSERT: the thread gives up the interpreter's lock once for all
 
 SCHEMA = """
-CREATE TABLE IF NOT EXISTS log(
+CREATE TABLE log(
     seq INTEGER PRIMARY KEY AUTOINCREMENT, time REAL NOT NULL, kind TEXT NOT NULL,
     key TEXT NOT NULL UNIQUE, event TEXT, user TEXT, body BLOB NOT NULL) STRICT;
-CREATE INDEX IF NOT EXISTS log_user ON log(user) WHERE user IS NOT NULL;
-CREATE INDEX IF NOT EXISTS log_answers ON log(seq) WHERE kind != 'event';
-CREATE INDEX IF NOT EXISTS log_judgments ON log(seq) WHERE kind = 'judgment';
-CREATE TABLE IF NOT EXISTS models(
+CREATE INDEX log_user ON log(user) WHERE user IS NOT NULL;
+CREATE INDEX log_answers ON log(seq) WHERE kind != 'event';
+CREATE INDEX log_judgments ON log(seq) WHERE kind = 'judgment';
+CREATE TABLE models(
     version TEXT PRIMARY KEY, time REAL NOT NULL, about BLOB NOT NULL, file BLOB NOT NULL) STRICT;
-CREATE TABLE IF NOT EXISTS state(name TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT;
+CREATE TABLE state(name TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT;
 """
+# How a store of each version becomes one of the next; version 0 had no application_id.
+MIGRATIONS: tuple[str, ...] = ("",)
+assert len(MIGRATIONS) == VERSION
 TABLES = {
     "log": ["seq", "time", "kind", "key", "event", "user", "body"],
     "models": ["version", "time", "about", "file"],
@@ -351,12 +360,32 @@ def _open(path: str) -> Any:
     for setting in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON", "mmap_size=0"):
         db.execute(f"PRAGMA {setting}").fetchall()
     db.execute("PRAGMA wal_autocheckpoint=1000").fetchall()
-    db.execute(SCHEMA)
-    for table, columns in TABLES.items():
-        found = [name for _, name, *_ in db.execute(f"PRAGMA table_info({table})")]
-        if found != columns:
-            raise DamagedStore(f"its table {table} has the columns {found}.", file=path)
+    try:
+        _migrate(db, path)
+    except BaseException:
+        db.close()
+        raise
     return db
+
+
+def _migrate(db: Any, path: str) -> None:
+    """Make a new store, or bring an older one up to date, in one transaction."""
+    check_version(db, path)
+    version = db.execute("PRAGMA user_version").get
+    tables = {name for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE type='table'")}
+    with db:
+        if version == 0:
+            db.execute(f"PRAGMA application_id={APPLICATION_ID}")
+        if version == 0 and not tables:
+            db.execute(SCHEMA)
+        else:
+            for change in MIGRATIONS[version:]:
+                db.execute(change)
+        for table, columns in TABLES.items():
+            found = [name for _, name, *_ in db.execute(f"PRAGMA table_info({table})")]
+            if found != columns:
+                raise DamagedStore(f"its table {table} has the columns {found}.", file=path)
+        db.execute(f"PRAGMA user_version={VERSION}")
 
 
 def _lock(path: str) -> Any:
