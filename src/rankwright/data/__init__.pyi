@@ -5,11 +5,8 @@ from .behavior.interactions import Interactions as Interactions
 from .behavior.ratings import Ratings as Ratings
 from .datasets.catalog import list_datasets as list_datasets
 from .datasets.catalog import load_dataset as load_dataset
-<<<<<<< HEAD
 from .datasets.shop import make_shop as make_shop
-=======
-from .datasets.shop import make_shop_log as make_shop_log
->>>>>>> b67e616c (recommend: event types, dislikes, half-life, exploration; a shop log)
+from .datasets.shop_log import make_shop_log as make_shop_log
 from .datasets.synthetic import make_engines as make_engines
 from .datasets.synthetic import make_ordinal as make_ordinal
 from .datasets.synthetic import make_queries as make_queries
