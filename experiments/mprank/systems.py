@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from experiments.mprank.reviewers import Task
+from sklearn.dummy import DummyRegressor
 from sklearn.kernel_ridge import KernelRidge
 
 import rankwright as rw
@@ -64,6 +65,7 @@ SYSTEMS = {
         {"alpha": (0.001, 0.01, 0.1, 1.0, 10.0), "gamma": WIDTHS},
         "MSD",
     ),
+    "constant": System(DummyRegressor, {}, "MSD"),  # the mean of the training half
 }
 
 

@@ -91,7 +91,7 @@ def add_repeat(cells: Any, group: Group, repeat: int, quick: bool) -> None:
 
 def show(found: dict[str, Cells], measure: str, expected: dict[str, dict[str, float]]) -> None:
     """The paper's cells and ours, mean and deviation over the repeats, and how many those are."""
-    width = {name: 15 if name == "kernel ridge" else 22 for name in SYSTEMS}
+    width = {name: 15 if name in ("kernel ridge", "constant") else 22 for name in SYSTEMS}
     width[ABSTAINING] = 29
     print(f"\n{measure}: paper > ours, mean ±deviation over n repeats")
     print(" " * 15 + "".join(f"{name:>{width[name]}}" for name in SYSTEMS) + f"{'n':>3}")

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from experiments.oap_bpm.table import Draw
+from experiments.prank.eachmovie import viewers_who_rated_more_than
 from experiments.prank.movies import Viewers
 from experiments.prank.trials import load_or_leave
 from sklearn.preprocessing import normalize
@@ -65,6 +66,28 @@ def cystic_fibrosis(reading: Reading = AS_IN_THE_TABLE) -> Callable[[int], Draw]
     return draw
 
 
+def two_judges() -> Callable[[int], Draw]:
+    """A stand-in for OHSUMED's judges: of three judges one is the target, two are the features.
+
+    As there, not every pair was seen by all: OHSUMED has 3 ranks, mostly two judgments a pair, and
+    0 where a judge is absent. Here a pair of the cystic fibrosis data keeps two or three of three
+    judges, drawn at random; 1,000 pairs to train on and 100 to test on.
+    """
+    marks = load_or_leave(lambda: rw.load_dataset("cystic-fibrosis")).scores
+
+    def draw(trial: int) -> Draw:
+        rng = np.random.default_rng(trial)
+        rows = rng.permutation(len(marks))[:1100]
+        judges = rng.permutation(4)[:3]  # the target first
+        ranks = marks[np.ix_(rows, judges)] + 1.0
+        which = rng.integers(2, size=1100)[:, None] == np.arange(2)
+        absent = (rng.random(1100) < 0.5)[:, None] & which
+        X, y = np.where(absent, 0.0, ranks[:, 1:]), ranks[:, 0]
+        return Draw((X[:1000], X[:1000], y[:1000]), (X[1000:], X[1000:], y[1000:]))
+
+    return draw
+
+
 def rows_of(marks: Any, judge: Any, reading: Reading) -> tuple[Any, Any, Any]:
     """The features themselves, mapped for the kernel, and the target ranks."""
     target = np.arange(4) == judge[:, None]
@@ -73,14 +96,21 @@ def rows_of(marks: Any, judge: Any, reading: Reading) -> tuple[Any, Any, Any]:
     return mapped if reading.kernel_for_wh else X, mapped, marks[target] + 1
 
 
+def films() -> Callable[[int], Draw]:
+    """The same on films made after EachMovie's published figures, with six ranks."""
+    return _films_of(viewers_who_rated_more_than(300), unit=False)
+
+
 def movies(unit: bool = False) -> Callable[[int], Draw]:
     """A random viewer with more than 300 ratings: 300 films, 210 to train and 90 to test.
 
     ``unit`` scales the rows to length 1: a threshold moves by 1 and a score by the squared length
     of the row, so that PRank's thresholds can hardly keep up with unscaled rows.
     """
-    viewers = Viewers.who_rated_more_than(300)
+    return _films_of(Viewers.who_rated_more_than(300), unit)
 
+
+def _films_of(viewers: Viewers, unit: bool) -> Callable[[int], Draw]:
     def draw(trial: int) -> Draw:
         rng = np.random.default_rng(trial)
         viewer = int(rng.integers(viewers.stars.shape[0]))

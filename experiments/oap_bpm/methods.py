@@ -85,12 +85,15 @@ TABLE_2 = [
     VOTED,
     *ensembles((0.1, 0.2, 0.3)),
 ]
-NEW = [
+AS_PRINTED = [  # v_i is "the number of correct ranks made by each PRank algorithm"
     Method(
-        "OAP-VP as printed, tau 0.3",  # v_i = "the number of correct ranks made by each PRank"
+        "OAP-VP as printed, tau 0.3",
         lambda seed: OAPVoting(count="correct", tau=0.3, random_state=seed),
         votes=True,
-    ),
+    )
+]
+NEW = [
+    *AS_PRINTED,
     Method("PRank-VP, correct rounds", lambda seed: VotedPRank(count="correct"), votes=True),
     Method("averaged PRank", lambda seed: PRank(average=True)),
     Method("PRank, ROMMA", lambda seed: PRank(update="romma")),

@@ -14,6 +14,7 @@ from experiments.prank.trials import interval, rank_loss
 
 from rankwright import WidrowHoff
 
+STANDS_FOR = {"unit_movies": "movies", "films": "movies", "two_judges": "ohsumed"}
 EXPECTED = json.loads((Path(__file__).parent / "expected.json").read_text())
 
 
@@ -63,7 +64,7 @@ def meets(cell: Sequence[float], mean: float, half: float) -> bool:
 
 def show(found: dict[str, dict[str, list[float]]], column: str) -> dict[str, Any]:
     """Print the paper's cells and ours; whether they meet, and whether the order is the paper's."""
-    expected, table = EXPECTED[column.removeprefix("unit_")], {}
+    expected, table = EXPECTED[STANDS_FOR.get(column, column)], {}
     print(f"{'':26} {'paper':>13} {'ours':>15} {'whole grades':>13}")
     for name, losses in found.items():
         mean, half = interval(losses["paper"])

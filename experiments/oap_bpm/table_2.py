@@ -9,8 +9,15 @@ import sys
 import warnings
 from collections.abc import Sequence
 
-from experiments.oap_bpm.judged import cystic_fibrosis, movies, ohsumed, unit_movies
-from experiments.oap_bpm.methods import TABLE_2, Method
+from experiments.oap_bpm.judged import (
+    cystic_fibrosis,
+    films,
+    movies,
+    ohsumed,
+    two_judges,
+    unit_movies,
+)
+from experiments.oap_bpm.methods import AS_PRINTED, TABLE_2, Method
 from experiments.oap_bpm.table import run, show
 from experiments.prank.trials import n_trials, save
 
@@ -20,11 +27,14 @@ TRIALS = 500
 COLUMNS = {
     "cystic_fibrosis": (cystic_fibrosis, range(1, 4), "cystic fibrosis, four judges"),
     "movies": (movies, range(1, 6), "MovieLens 1M (paper: EachMovie, six ranks)"),
+    "films": (films, range(1, 7), "films made after EachMovie's figures, six ranks"),
     "unit_movies": (unit_movies, range(1, 6), "MovieLens 1M, rows of length 1"),
+    "two_judges": (two_judges, range(1, 4), "two of three judges, zeros (paper: OHSUMED)"),
     "ohsumed": (ohsumed, range(1, 4), "OHSUMED, one label and 45 features (paper: judges)"),
 }
 METHODS = [
     *TABLE_2,
+    *AS_PRINTED,
     Method("averaged PRank", lambda seed: PRank(average=True)),
     Method("BayesianPRank", lambda seed: BayesianPRank()),
 ]

@@ -68,6 +68,7 @@ def test_prank_computes_radius_margin_and_rank_loss_as_by_hand(convert: Any) -> 
         rw.OAPBagging(n_estimators=4, random_state=0),
         rw.OAPVoting(n_estimators=4, random_state=0),
         rw.RankBoost(n_estimators=30),
+        rw.AdaBoostRanker(n_estimators=30),
         rw.MPRank(C=0.05),
         rw.MPRank(C=0.05, loss="absolute"),
         rw.SVRank(C=0.05),
@@ -185,3 +186,13 @@ def test_bounds_are_drawn_against_the_truth() -> None:
     assert shown["100 passes: rank loss", "truth"] == one["rank loss"].truth
     assert shown["100 passes: rank loss", "bound"] == one["rank loss"].bound
     assert ("1 pass: rank loss", "bound") not in shown, "an infinite bound has no place"
+
+
+def test_the_bound_of_adaboost_is_the_product_of_its_z() -> None:
+    X = np.array([[0.0], [1.0], [2.0], [3.0], [4.0]])
+    y = np.array([0, 1, 0, 1, 1])
+    model = rw.AdaBoostRanker(n_estimators=1, smoothing=1e-12).fit(X, y)
+    found = model.bounds(X, y)["misclassified rows"]
+    # The best of one cut: rows above 2 (or above 0) are relevant, one of five is wrong.
+    assert found.truth == pytest.approx(0.2)
+    assert found.bound == pytest.approx(2 * np.sqrt(0.2 * 0.8))

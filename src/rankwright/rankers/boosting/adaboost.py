@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.feedback.base import Feedback, Grades
+from rankwright.feedback.base import Feedback, Grades, as_grades
 from rankwright.rankers import schema
 from rankwright.rankers.boosting.binning import MAX_BINS, Columns
 from rankwright.rankers.boosting.ensemble import THRESHOLDS, ThresholdRanker, round_scores
@@ -19,6 +21,7 @@ from rankwright.rankers.boosting.weak_learners.splitting import (
     Scan,
     threshold_scan,
 )
+from rankwright.rankers.bounds import Bound, Bounds
 from rankwright.rankers.early_stopping import EARLY_STOPPING, Validation
 from rankwright.rankers.schema import floats, integer, real
 from rankwright.runtime import Team
@@ -149,6 +152,32 @@ class AdaBoostRanker(ThresholdRanker):
             if validation and validation.add(self._added(rounds[-1], validation.X)):
                 break
         return rounds
+
+    def bounds(self, X: Any, y: ArrayLike, *, qid: Any = None, delta: float = 0.05) -> Bounds:
+        """Compare the share of misclassified rows with AdaBoost's bound, the product of Z.
+
+        On the training rows that product is the mean of exp(-label * score).
+
+        Parameters
+        ----------
+        X, y : the training rows and their grades
+        qid, delta : not used; as for other rankers
+
+        Returns
+        -------
+        Bounds by name ("misclassified rows")
+        """
+        check_is_fitted(self)
+        grades = as_grades(y, "y")
+        relevant = grades > grades.min() if self.rel is None else grades >= self.rel
+        margin = np.where(relevant, 1.0, -1.0) * (self.decision_function(X) + self.intercept_)
+        entry = Bound(
+            "misclassified rows",
+            float(np.exp(-margin).mean()),
+            float((margin <= 0).mean()),
+            "Freund and Schapire 1997, Theorem 6",
+        )
+        return Bounds((entry,))
 
     def _added(self, weak: WeakRanking, X: Any) -> FloatArray:
         """What a round adds to the order of rows."""

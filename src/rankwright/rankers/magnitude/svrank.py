@@ -131,7 +131,7 @@ class SVRank(MagnitudeRanker):
         if average not in ("pairs", "queries"):
             raise ParameterError(f"average={average!r}: it must be 'pairs' or 'queries'.")
         pairs, query = self._pairs_within_queries("leave_pair_out")
-        costs = np.array([self._cost_without(*pair, refit) for pair in pairs])
+        costs = np.array([self._cost_without(i, j, refit) for i, j in pairs])
         weight = np.ones(len(query)) if average == "pairs" else 1.0 / np.bincount(query)[query]
         return float(np.average(costs, weights=weight)) if len(costs) else 0.0
 
@@ -144,7 +144,7 @@ class SVRank(MagnitudeRanker):
         if len(pairs) > n_pairs:
             rng = check_random_state(random_state)
             pairs = pairs[np.sort(rng.choice(len(pairs), n_pairs, replace=False))]
-        costs = np.array([self._cost_without(*pair, refit) for pair in pairs])
+        costs = np.array([self._cost_without(i, j, refit) for i, j in pairs])
         spread = float(costs.std(ddof=1)) if len(costs) > 1 else 0.0
         return Estimate(float(costs.mean()), spread / np.sqrt(max(len(costs), 1)))
 
