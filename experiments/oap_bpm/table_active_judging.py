@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from experiments.parts import kept
 from experiments.prank.trials import interval, load_or_leave, n_trials, save
 from sklearn.preprocessing import StandardScaler
 
@@ -137,7 +138,16 @@ def main(argv: Sequence[str] | None = None) -> None:
         draw = load()
         curves = {
             rule: np.array(
-                [learning_curve(rule, *prepared(draw(t), raw), t) for t in range(trials)]
+                [
+                    kept(
+                        "oap_bpm_active_judging",
+                        f"{name}, {rule}, {t}{', raw' * raw}",
+                        lambda t=t, rule=rule, draw=draw: learning_curve(
+                            rule, *prepared(draw(t), raw), t
+                        ),
+                    )
+                    for t in range(trials)
+                ]
             )
             for rule in RULES
         }

@@ -130,9 +130,13 @@ def stability() -> list[list[float]]:
     for n in ROWS:
         X = rng.uniform(-1, 1, size=(n, FEATURES))
         y = X[:, 0] - X[:, 1] + 0.3 * rng.normal(size=n)
-        entry = rw.MPRank(C=0.1).fit(X, y).bounds(
-            fresh, fresh[:, 0] - fresh[:, 1] + 0.3 * np.random.default_rng(4).normal(size=5000)
-        )["error of new pairs"]
+        entry = (
+            rw.MPRank(C=0.1)
+            .fit(X, y)
+            .bounds(
+                fresh, fresh[:, 0] - fresh[:, 1] + 0.3 * np.random.default_rng(4).normal(size=5000)
+            )["error of new pairs"]
+        )
         found.append([entry.bound, entry.truth])
         print(f"  {n:7,} rows {entry.bound:8.4f} {entry.truth:7.4f}")
     return found

@@ -46,7 +46,7 @@ def checkout(folder: Path, script: str) -> Path:
     """A folder with the runner and one experiment, toy/table_1."""
     experiments = folder / "experiments"
     (experiments / "toy").mkdir(parents=True)
-    for name in ("__main__.py", "runner.py", "results.py", "sources.py"):
+    for name in ("__main__.py", "parts.py", "results.py", "runner.py", "sources.py"):
         shutil.copy(ROOT / "experiments" / name, experiments)
     (experiments / "toy" / "table_1.py").write_text(script)
     return experiments
@@ -128,3 +128,28 @@ def test_results_without_a_source_are_of_older_code(tmp_path: Path) -> None:
     experiments = checkout(tmp_path, TOY)
     (experiments / "RESULTS.md").write_text("# Head\n\n## toy/table_1\n\nkept\n")
     assert "1 results are of older code:\n  toy/table_1\n" in run(tmp_path, "report").stdout
+
+
+LONG = """
+from experiments.parts import kept
+def main(argv=None):
+    parts = [kept('toy_long', f'part {i}', lambda i=i: work(i)) for i in range(3)]
+    print('sum', sum(parts))
+def work(i):
+    print('computes', i)
+    if i == 2 and not __import__('os').path.exists('ready'):
+        raise SystemExit(3)
+    return 10 * i
+"""
+
+
+def test_a_long_run_continues_where_it_stopped_unless_the_code_changed(tmp_path: Path) -> None:
+    experiments = checkout(tmp_path, LONG)
+    assert "computes 1" in run(tmp_path, "toy", code=1).stdout
+    (tmp_path / "ready").touch()
+    assert run(tmp_path, "toy").stdout == "computes 2\nsum 30\n"
+    record = json.loads((experiments / "_results" / "records" / "toy--table_1.json").read_text())
+    assert list(record["resumed"]) == ["toy_long"]
+    script = experiments / "toy" / "table_1.py"
+    script.write_text(LONG.replace("10 * i", "20 * i"))
+    assert run(tmp_path, "toy").stdout.endswith("computes 2\nsum 60\n")
