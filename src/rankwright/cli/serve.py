@@ -53,6 +53,7 @@ def serve(
     rate_limit: float | None = None,
     allow_host: list[str] = [],
     trusted_proxies: Annotated[list[str], Parameter(name="--trusted-proxy")] = [],
+    log_format: Literal["text", "json"] = "text",
     header_timeout: float = 10.0,
     idle_timeout: float = 5.0,
     max_connections_per_address: sh.Count = 256,
@@ -82,6 +83,7 @@ def serve(
         rate_limit: Requests per second of one token or address.
         allow_host: Another host name of this service, such as that of a proxy; may be repeated.
         trusted_proxies: Address or network of a proxy whose X-Forwarded-* is believed; may repeat.
+        log_format: text, or a line of JSON for each request and each message.
         header_timeout: Seconds until the header of a request is complete.
         idle_timeout: Seconds that a connection is kept between two requests.
         max_connections_per_address: Connections of one address; trusted proxies have no limit.
@@ -118,6 +120,12 @@ def serve(
         rate_limit=rate_limit,
         **vars(judging),
     )
+    if log_format == "json":
+        from rankwright.service.logs import log_as_json, note
+
+        log_as_json()
+        run(settings, port, note=note)
+        return
     run(settings, port, note=sh.note)
 
 

@@ -157,11 +157,11 @@ class Settings:
 class Service:
     """What the handlers of the API and of the pages share."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, wait: float = 0.0) -> None:
         self.settings = settings
-        self._closing = False
+        self._closing = self.stopping = False
         self.demo = _wants_demo(settings)
-        self.store = Store(settings.store)
+        self.store = Store(settings.store, wait=wait)
         try:
             self._open(settings)
         except BaseException:
@@ -250,7 +250,7 @@ class Service:
 
     def faults(self) -> list[str]:
         """Why the service is not ready."""
-        faults = []
+        faults = ["the service is stopping"] if self.stopping else []
         if self.store.error is not None:
             faults.append(f"the log cannot be written ({self.store.error})")
         if self.follower.error is not None:
@@ -282,8 +282,10 @@ class Service:
         return response
 
 
-def create_app(settings: Settings | None = None) -> Security:
+def create_app(settings: Settings | None = None, *, wait: float = 0.0) -> Security:
     """The ASGI application of a service; its attribute ``service`` is the :class:`Service`.
+
+    ``wait`` is how many seconds to wait for a store that another service uses.
 
     Examples
     --------
@@ -294,7 +296,7 @@ def create_app(settings: Settings | None = None) -> Security:
     >>> app.service.close()
     """
     settings = settings or Settings()
-    service = Service(settings)
+    service = Service(settings, wait)
     pages = Starlette(
         routes=_routes(service),
         lifespan=_lifespan,

@@ -27,6 +27,7 @@ class Limits:
         self.proxies = Addresses(settings.trusted_proxies)
         self.connections: dict[Connection, None] = {}  # the oldest first
         self.n_of_address: Counter[str] = Counter()
+        self.draining = False  # every answer is the last one of its connection
 
     def add(self, connection: Connection) -> bool:
         """Count a connection; whether its address has too many.
@@ -115,6 +116,13 @@ class Connection(HttpToolsProtocol):  # type: ignore[misc]
             self.app = _too_large
         super().on_headers_complete()
         self.app = app
+        if self.limits.draining and self.cycle is not None:
+            self.cycle.keep_alive = False
+
+    def drain(self) -> None:
+        """Close after the answer to the present request, or to the next one."""
+        if not self.waits:
+            self.cycle.keep_alive = False
 
     def pause_writing(self) -> None:
         self.stalled = self.loop.time()

@@ -1,9 +1,11 @@
-"""The service on a socket: uvicorn, one process, one line that says where it is."""
+"""The service on a socket: how it listens, says where it is, and ends without losing a request."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
+import os
 import signal
 import socket
 import sys
@@ -13,11 +15,15 @@ from typing import Any
 
 import uvicorn
 
+from rankwright.exceptions import ParameterError
 from rankwright.service.api.security import is_loopback
 from rankwright.service.app import Settings, create_app
 from rankwright.service.connections import Connection, Limits
 
 STOP_SECONDS = 10
+DRAIN_SECONDS = 1.0  # until connections without a request are closed
+TAKE_OVER_SECONDS = 120.0  # that a process with an inherited socket waits for the store
+FIRST_SOCKET = 3
 SWEEP_TICKS = 5  # tenths of a second
 
 
@@ -31,8 +37,9 @@ def serve(settings: Settings, port: int = 8000, *, note: Any = None) -> None:
     note : a function that prints a line; by default to standard error
     """
     note = note or (lambda text: print(text, file=sys.stderr, flush=True))
-    with _listen(settings.host, port) as listener:
-        app = create_app(settings)
+    inherited = _inherited()
+    with inherited or _listen(settings.host, port) as listener:
+        app = create_app(settings, wait=0.0 if inherited is None else TAKE_OVER_SECONDS)
         service = app.service
         try:
             limits = Limits(settings)
@@ -51,6 +58,20 @@ def serve(settings: Settings, port: int = 8000, *, note: Any = None) -> None:
             _Server(config, settings, service, limits, note).run([listener])
         finally:
             service.close()
+
+
+def _inherited() -> socket.socket | None:
+    """The socket that systemd, or whoever started this process, listens on already.
+
+    See sd_listen_fds(3): LISTEN_FDS is 1, the socket is file descriptor 3.
+    """
+    n_sockets = os.environ.pop("LISTEN_FDS", "")
+    for_process = os.environ.pop("LISTEN_PID", str(os.getpid()))
+    if n_sockets in ("", "0") or for_process != str(os.getpid()):
+        return None
+    if n_sockets != "1":
+        raise ParameterError(f"LISTEN_FDS={n_sockets}: one socket is needed.")
+    return socket.socket(fileno=FIRST_SOCKET)
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -76,6 +97,37 @@ class _Server(uvicorn.Server):  # type: ignore[misc]
         if counter % SWEEP_TICKS == 0:
             self.limits.sweep()
         return bool(await super().on_tick(counter))
+
+    async def shutdown(self, sockets: Any = None) -> None:
+        """Answer what was sent, also by connections that nobody has accepted yet."""
+        listeners = [listener.dup() for listener in sockets]
+        for server in self.servers:
+            server.close()
+        loop = asyncio.get_running_loop()
+        for listener in listeners:  # nothing runs between the last accept and the end of the socket
+            listener.setblocking(False)
+            waiting = []
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    waiting.append(listener.accept()[0])
+            listener.close()
+            for original in sockets:
+                original.close()
+            for connection in waiting:
+                await loop.connect_accepted_socket(self._protocol, connection)
+        self.service.stopping = self.limits.draining = True
+        for each in list(self.limits.connections):
+            each.drain()
+        deadline = loop.time() + DRAIN_SECONDS
+        while self.limits.connections and loop.time() < deadline:
+            await asyncio.sleep(0.02)
+        await super().shutdown([])
+        self._captured_signals.clear()  # a stop that was asked for is a success: exit code 0
+
+    def _protocol(self) -> Any:
+        return self.config.http_protocol_class(
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
 
     async def startup(self, sockets: Any = None) -> None:
         await super().startup(sockets)

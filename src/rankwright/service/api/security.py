@@ -20,6 +20,7 @@ from urllib.parse import parse_qs
 
 from rankwright.exceptions import DataError, ParameterError, Setting
 from rankwright.service.api.problems import Problem, as_problem, send_problem
+from rankwright.service.logs import ACCESS, child_span, log_request
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]", "::1", "testserver")
 FOR_PROGRAMS = ("/metrics", "/openapi.json")  # no sign-in page for whoever reads these
@@ -291,13 +292,15 @@ class Security:
             else:
                 await self.app(scope, receive, send)
             return
-        started = False
+        started, status, start = False, 0, time.perf_counter()
 
         def send_safely(message: Any) -> Any:  # not a coroutine of its own: it costs time
-            nonlocal started
+            nonlocal started, status
             if message["type"] == "http.response.start":
-                started = True
+                started, status = True, message["status"]
                 message["headers"] = [*message.get("headers", ()), *self.headers]
+                if "rankwright.trace" in scope:
+                    message["headers"].append((b"traceparent", scope["rankwright.trace"]))
             return send(message)
 
         self._n_running += 1
@@ -313,11 +316,15 @@ class Security:
             await send_problem(send_safely, problem)
         finally:
             self._n_running -= 1
+            if ACCESS.isEnabledFor(logging.INFO):
+                log_request(scope, status, time.perf_counter() - start)
 
     async def _admit(self, scope: Any, receive: Any) -> Any:
         """Check a request, then read its body within the limits; sets scope["principal"]."""
         headers = dict(scope["headers"])
         path, unsafe = scope["path"], scope["method"] not in ("GET", "HEAD", "OPTIONS")
+        if b"traceparent" in headers and (trace := child_span(headers[b"traceparent"])):
+            scope["rankwright.trace"] = trace
         if self.proxies:
             self.proxies.forward(scope, headers)
         self._check_host(headers)

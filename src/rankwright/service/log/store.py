@@ -94,6 +94,7 @@ class Store(LogReader):
     Parameters
     ----------
     path : the SQLite file; it is created, with permissions for its owner only
+    wait : seconds to wait for a file that another service uses
 
     Examples
     --------
@@ -110,9 +111,9 @@ class Store(LogReader):
     >>> store.close()
     """
 
-    def __init__(self, path: Any) -> None:
+    def __init__(self, path: Any, *, wait: float = 0.0) -> None:
         path = os.path.realpath(path)  # a second name of the file is the same lock
-        self._lock_file = _lock(path)
+        self._lock_file = _lock(path, wait)
         try:
             self._writer = _open(path)
         except apsw.Error as error:
@@ -388,17 +389,23 @@ def _migrate(db: Any, path: str) -> None:
         db.execute(f"PRAGMA user_version={VERSION}")
 
 
-def _lock(path: str) -> Any:
+def _lock(path: str, wait: float) -> Any:
     """Keep a second service away from the file; the lock ends with the process."""
     file = open(os.open(f"{path}-lock", os.O_RDWR | os.O_CREAT, 0o600), "w")  # noqa: SIM115
     with suppress(ImportError):
         import fcntl
 
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            file.close()
-            raise ParameterError(
-                f"{path} is in use by another service. Stop that one, or use another file."
-            ) from None
+        deadline = time.monotonic() + wait
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError:
+                if time.monotonic() < deadline:
+                    time.sleep(0.02)
+                    continue
+                file.close()
+                raise ParameterError(
+                    f"{path} is in use by another service. Stop that one, or use another file."
+                ) from None
     return file
