@@ -62,7 +62,7 @@ def test_a_checkpoint_is_refused_for_other_parameters_and_removed_at_the_end(
     shell(*TRAIN, *TREES, "--checkpoint", "work", "-o", "a.rw")
     shell(*TRAIN, *TREES, "-o", "b.rw")
     assert not (tmp_path / "work").exists()
-    assert Path("a.rw").read_bytes() == Path("b.rw").read_bytes()
+    assert rw.model_digest("a.rw") == rw.model_digest("b.rw")
 
 
 def test_the_data_that_chose_are_never_the_next_to_evaluate(shell) -> None:

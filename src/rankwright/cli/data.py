@@ -55,6 +55,7 @@ def info(
     /,
     *,
     digest: bool = False,
+    card: bool = False,
     json: sh.Json = False,
     table: sh.GradedOptions = sh.GradedOptions(),
     reading: sh.RatingsOptions = sh.RatingsOptions(),
@@ -63,24 +64,31 @@ def info(
 
     rankwright info model.rw
     rankwright info model.rw --digest
+    rankwright info model.rw --card > MODEL_CARD.md
     rankwright info train.csv --json
     rankwright info ratings.csv --read-as ratings
 
     Args:
         file: A model, items, a TREC run, qrels, ratings, a log, or pairs of winner and loser.
         digest: Print the SHA-256 of a model only; equal models have equal digests.
+        card: Print a model card in Markdown: how the model was made, and how well it ranks.
     """
     if digest:
         value = rw.model_digest(file)
         sh.answer(json, value, {"file": file, "digest": value})
         return
-    from rankwright.cli.systems import describe_file
+    from rankwright.cli import systems
+
+    if card:
+        text = systems.card(file)
+        sh.answer(json, text.rstrip("\n"), {"file": file, "card": text})
+        return
 
     ratings = reading.parameters()
     kind = "ratings" if ratings else table.kind(file)
     log = rw.service.read_log(file) if kind == "store" else None
     how: dict[str, Any] = {"ratings": ratings, "log": log, **table.parameters(file)}
-    about = describe_file(file, kind, **how)
+    about = systems.describe_file(file, kind, **how)
     sh.answer(json, about, about)
 
 

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 
 import rankwright
@@ -22,6 +23,7 @@ from rankwright.metrics.evaluation import evaluate
 from rankwright.metrics.measure import parse_measures
 from rankwright.metrics.scores import Scores
 from rankwright.persist.format import NotModelFile, read_file, refusing
+from rankwright.persist.provenance import Provenance, model_card
 from rankwright.persist.scorer import SavedScorer, load_scorer
 
 if TYPE_CHECKING:
@@ -97,11 +99,44 @@ class Description(dict[str, Any]):
 
     def __str__(self) -> str:
         width = max(map(len, self), default=0)
-        rows = {key.replace("_", " "): _in_words(value) for key, value in self.items()}
+        content = {key: value for key, value in self.items() if key != "provenance"}
+        content |= _made(self.get("provenance", {}))
+        rows = {key.replace("_", " "): _in_words(value) for key, value in content.items()}
         return "\n".join(f"{key:{width}}  {value}" for key, value in rows.items())
 
 
+def _made(provenance: Mapping[str, Any]) -> dict[str, Any]:
+    """How a model was made, in a few lines; ``--json`` and ``--card`` have all of it."""
+    if not provenance:
+        return {}
+    made = msgspec.convert(provenance, Provenance)
+    data = made.data
+    lines: dict[str, Any] = {
+        "trained": made.date,
+        "command": made.command,
+        "random_state": made.random_state,
+        "parameters": {k: v for k, v in made.model.get("parameters", {}).items() if v is not None},
+        "members": list(made.model.get("members", {})),
+        "versions": made.versions,
+        "measures": {name: str(value) for name, value in made.measures.items()},
+        "measured_on": made.measured_on,
+    }
+    if data is not None:
+        queries = "" if data.n_queries is None else f", {data.n_queries:,} queries"
+        lines["data"] = f"{data.name}: {data.n_items:,} items{queries}, sha256 {data.sha256}"
+    left_out = [column.name for column in made.columns if column.read_as == "left out"]
+    lines["left_out"] = left_out
+    return {key: value for key, value in lines.items() if value not in ("", None, [], {})}
+
+
 def _in_words(value: Any) -> str:
+    if isinstance(value, dict) and value and all(isinstance(v, list) for v in value.values()):
+        parts = {name: ", ".join(map(str, listed[:10])) for name, listed in value.items()}
+        more = {name: len(listed) - 10 for name, listed in value.items()}
+        return "; ".join(
+            f"{name}: {part}" + (f" and {more[name]} more" if more[name] > 0 else "")
+            for name, part in parts.items()
+        )
     if isinstance(value, dict):
         return ", ".join(f"{name}: {count}" for name, count in value.items())
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
@@ -339,11 +374,28 @@ def describe_model(path: str | os.PathLike[str]) -> dict[str, Any]:
         rankwright.load(path)  # raises if the file is damaged
     else:
         about |= _describe_scorer(load_scorer(path))
-    return about | {
+    about |= {
         "written_by": f"rankwright {manifest.library}, format {manifest.format}",
         "arrays": len(arrays),
         "numbers": int(sum(array.size for array in arrays.values())),
     }
+    if manifest.encoding is not None:
+        columns = manifest.encoding.columns
+        about["columns"] = {column.name: column.kind for column in columns}
+        about["levels"] = {c.name: list(c.levels) for c in columns if c.levels}
+    if manifest.provenance is not None:
+        about["provenance"] = manifest.provenance.to_dict()
+    return about
+
+
+def card(path: str | os.PathLike[str]) -> str:
+    """A model card as Markdown, from what a model file says about itself."""
+    about = describe_model(path)
+    made = about.get("provenance")
+    provenance = None if made is None else msgspec.convert(made, Provenance)
+    if provenance is not None:
+        about["digest"] = f"`{rankwright.model_digest(path)}`"
+    return model_card(about, provenance, os.path.basename(os.fspath(path)))
 
 
 def _describe_scorer(scorer: SavedScorer) -> dict[str, Any]:

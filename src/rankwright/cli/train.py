@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -164,7 +165,13 @@ def train(
     else:
         fit = _train_on_log(source, kind, chosen, clicks, table, random_state)
         model, text, about = fit.model, str(fit), fit.to_dict()
-    rw.save(model, output)  # before the report, whose failure must not lose the model
+    made: dict[str, Any] = {"command": sh.command(), "random_state": random_state}
+    made["name"] = os.path.basename(source)
+    if kind == "items":
+        made |= {"items": items[0], "measures": model.held_out_measures()}
+        made["measured_on"] = "folds of held-out queries" if valid is None else str(valid)
+    # before the report, whose failure must not lose the model
+    rw.save(model, output, provenance=rw.persist.provenance_of(model, **made))
     if checkpoint is not None:
         model.checkpoint.remove()
     if report is not None:
@@ -286,7 +293,11 @@ def tune(
     options |= {"sampler": "optuna" if search == "optuna" else "random", "verbose": 1}
     options |= {"random_state": random_state, "scale": True}
     result = rw.tune(estimator, space, items, other, chosen, **options)
-    rw.save(result.best_estimator_, output)
+    best = result.best_estimator_
+    made: dict[str, Any] = {"command": sh.command(), "random_state": random_state}
+    made |= {"name": os.path.basename(data), "measured_on": valid or f"{cv} folds of queries"}
+    made["measures"] = {str(chosen or "NDCG@10"): result.best_score_}
+    rw.save(best, output, provenance=rw.persist.provenance_of(best, items, **made))
     name = type(estimator).__name__
     about = {"model": output, "ranker": name, **result.trials_.to_dict()}
     about["seconds"] = round(time.perf_counter() - start, 3)

@@ -186,7 +186,7 @@ PARTS: dict[str, str] = {
 }
 
 # Parameters that only steer training: loaded as None.
-FLEETING = frozenset({"callbacks", "memory"})
+FLEETING: frozenset[str] = frozenset({"callbacks", "memory"})
 
 
 def pack_node(packer: Packer, value: Any, path: str) -> Any:

@@ -39,6 +39,7 @@ from numpy.typing import NDArray
 from rankwright.data.columns import Encoding
 from rankwright.data.io.files import PipedFile, atomic_write, file_size, open_binary
 from rankwright.exceptions import DataError, ModelFileError
+from rankwright.persist.provenance import Provenance
 
 Array = NDArray[Any]
 
@@ -119,7 +120,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     feature_names: list[str] | None
     arrays: dict[str, Stored]
     encoding: Encoding | None = None
-    provenance: dict[str, Any] | None = None
+    provenance: Provenance | None = None
 
 
 class Refused(Exception):

@@ -8,6 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from rankwright import __version__
 from rankwright.data.io.files import atomic_write
 from rankwright.exceptions import DataError, ModelFileError, ParameterError
@@ -16,13 +18,14 @@ from rankwright.persist import format as fmt
 from rankwright.persist.codec import Packer, Unpacker, build_state, pack_state
 from rankwright.persist.foreign import load_foreign
 from rankwright.persist.format import Manifest, NotModelFile, Refused, Served
+from rankwright.persist.provenance import Provenance, provenance_of
 from rankwright.persist.scorer import scorer_of
 from rankwright.rankers.preprocessing import encoder_of
 
 _IDLE = classes.FLEETING | {"n_jobs", "verbose"}  # parameters that change no model
 
 
-def save(model: Any, path: Any) -> None:
+def save(model: Any, path: Any, *, provenance: Provenance | None = None) -> None:
     """Save a fitted ranker, transformer, pipeline, recommender or learned fusion to a file.
 
     The new file replaces ``path`` atomically once it is complete and on disk. It gets the
@@ -37,6 +40,8 @@ def save(model: Any, path: Any) -> None:
         ``MinMaxScaler`` or ``MaxAbsScaler``. A custom ranker whose scorer is a class of
         ``rankwright.scoring`` is saved as that scorer, without your class
     path : where to write, usually with the extension ``.rw``
+    provenance : how the model was made, from :func:`rankwright.persist.provenance_of`; None records
+        its parameters and the versions of libraries, without a date: equal models give equal files
 
     Raises
     ------
@@ -55,6 +60,8 @@ def save(model: Any, path: Any) -> None:
     if hasattr(model, "_saved_as"):  # an AutoRanker is saved as the ranker that it chose
         model = model._saved_as()
     (manifest, arrays), kind = _pack(model), type(model).__name__
+    made = provenance_of(model, dated=False) if provenance is None else provenance
+    manifest = msgspec.structs.replace(manifest, provenance=made)
     try:
         _unpack(manifest, arrays, own=False)  # a file that could not be loaded is not written
         fmt.write_file(path, manifest, arrays)

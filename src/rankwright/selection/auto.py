@@ -607,6 +607,22 @@ class AutoRanker(BestRanker):
             "score_ms": self.score_ms_,
         }
 
+    def held_out_measures(self) -> dict[str, tuple[float, float, float]]:
+        """The mean of each measure on held-out queries, with its 95 % bootstrap interval.
+
+        Empty if nothing was held out (``quality=1``).
+        """
+        comparison = self.results_.comparison
+        if comparison is None:
+            return {}
+        systems = list(comparison.systems)
+        name = ENSEMBLE if ENSEMBLE in systems else self.best_name_
+        means = comparison.means[systems.index(name)].tolist()
+        return {
+            str(measure): (mean, *comparison.interval(name, measure))
+            for measure, mean in zip(comparison.measures, means, strict=True)
+        }
+
     def _report(self, line: str) -> None:
         if self.verbose:
             print(line, file=sys.stderr, flush=True)

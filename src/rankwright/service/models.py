@@ -24,6 +24,7 @@ from rankwright.data.datasets.synthetic import make_queries
 from rankwright.exceptions import ModelFileError, ParameterError
 from rankwright.persist.foreign import foreign_kind
 from rankwright.persist.format import read_file, refusing
+from rankwright.persist.provenance import Provenance
 from rankwright.persist.scorer import SavedScorer, load_scorer, scorer_of
 from rankwright.scoring.base import can_compile, warming_up
 from rankwright.scoring.linear import Linear
@@ -56,6 +57,15 @@ class Served:
     features: tuple[str, ...] | None = None
     n_features: int | None = None
     takes_missing: bool = False
+    provenance: Provenance | None = None
+
+    @cached_property
+    def made(self) -> dict[str, Any] | None:
+        """How the model was made, without the statistics of its columns."""
+        if self.provenance is None:
+            return None
+        about = self.provenance.to_dict()
+        return {key: value for key, value in about.items() if key not in ("statistics", "levels")}
 
     @cached_property
     def row_of(self) -> Callable[[Mapping[str, Any]], Any]:
@@ -213,6 +223,7 @@ class Models:
             key in state.active.values(),
             key in state.shadow,
             None if encoding is None else {c.name: c.kind for c in encoding.columns},
+            served.made,
         )
 
     # Writing: under the lock, and kept in the store.
@@ -224,7 +235,9 @@ class Models:
 
     def upload(self, content: bytes, name: str, source: Source, **measures: float) -> ModelInfo:
         """Keep a model file in the store and serve it, once it is checked."""
-        served = replace(served_from_bytes(content, name, source), measures=measures)
+        served = served_from_bytes(content, name, source)
+        measures = {**served.measures, **measures}
+        served = replace(served, measures=measures)
         about = {"name": name, "source": source, "measures": measures}
         row = (served.version, served.time, msgspec.msgpack.encode(about), content)
         insert = "INSERT OR REPLACE INTO models VALUES(?, ?, ?, ?)"
@@ -432,7 +445,10 @@ def _served(path: str, name: str, source: Source, content: bytes) -> Served:
     with refusing(path):
         manifest, arrays = read_file(path, MAX_UPLOAD if source == "upload" else 2**31)
         if manifest.served is not None:
-            return served_scorer(scorer_of(manifest, arrays), version, name, source)
+            made = manifest.provenance
+            measured = {} if made is None else {k: m.mean for k, m in made.measures.items()}
+            about: dict[str, Any] = {"provenance": made, "measures": measured}
+            return served_scorer(scorer_of(manifest, arrays), version, name, source, **about)
     model = rankwright.load(path)
     for task in ("recommend", "fuse"):
         if hasattr(model, task):
