@@ -48,3 +48,15 @@ def test_every_line_of_a_table_is_in_the_results(paper: str) -> None:
     shown = [plain(line) for line in lines if line.strip() and "python -m" not in line]
     assert len(shown) > 20
     assert [line for line in shown if line not in printed] == []
+
+
+def test_every_file_that_the_table_of_items_names_exists() -> None:
+    text = (EXPERIMENTS / "README.md").read_text("utf-8")
+    root = EXPERIMENTS.parent
+    for name in re.findall(r"`([\w/]+/[\w]+\.py)`", text):
+        found = [root / name, root / "tests" / name, root / "src" / "rankwright" / name]
+        found.append(EXPERIMENTS / name)
+        assert any(path.exists() for path in found), name
+    papers = "|".join(PAPERS)
+    for name in re.findall(rf"`((?:{papers})/(?:table|figure)_\w+)`", text):
+        assert (EXPERIMENTS / f"{name}.py").exists(), name
