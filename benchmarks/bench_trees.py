@@ -262,7 +262,7 @@ def pool_map() -> dict[str, Any]:
     from numba import njit
 
     from rankwright.rankers.boosting._kernels.grower import COPIED, copy_rows, scan_block
-    from rankwright.rankers.boosting._kernels.scheduler import START
+    from rankwright.rankers.boosting._kernels.scheduler import BOTH, START
 
     @njit(nogil=True, error_model="numpy")  # type: ignore[untyped-decorator]
     def copy(shared: Any, first: int, last: int) -> None:
@@ -279,7 +279,7 @@ def pool_map() -> dict[str, Any]:
         shared, n = grower._shared, rows[1] - rows[0]
         n_copies = 0 if n == grower.n_rows else -(-n // COPIED)
         shared.best.leader[:] = 0.0
-        shared.job[START:] = *rows, *slots, len(leaves), n_copies
+        shared.job[START:] = *rows, *slots, len(leaves), n_copies, BOTH
         for i, leaf in enumerate(leaves):
             shared.leaves.total[i], shared.leaves.bounds[i] = leaf.total, leaf.bounds
             shared.leaves.allowed[i] = grower._allowed(leaf)

@@ -66,6 +66,26 @@ def test_a_killed_worker_costs_time_only(judged, model_bytes, interrupt):
             assert model_bytes(fit(judged)) == expected
 
 
+def test_a_worker_that_is_killed_while_trees_grow_changes_no_byte(judged, model_bytes, monkeypatch):
+    distributed = pytest.importorskip("distributed")
+    model = rw.LambdaMART(n_estimators=20, min_samples_leaf=5)
+    expected = model_bytes(model.fit(judged.X, judged.y, qid=judged.qid))
+    cluster = distributed.LocalCluster(n_workers=2, processes=True, **QUIET)
+    with closed(cluster), distributed.Client(cluster) as client, rw.engine(client):
+        call, left = engines.DaskGang._call, [2]
+
+        def kill_before_the_second(self, method, *arguments):
+            left[0] -= method == "grow"
+            if left[0] == 0:
+                left[0] = -1
+                os.kill(client.run(os.getpid)[self._where[0]], signal.SIGKILL)
+            return call(self, method, *arguments)
+
+        monkeypatch.setattr(engines.DaskGang, "_call", kill_before_the_second)
+        assert model_bytes(model.fit(judged.X, judged.y, qid=judged.qid)) == expected
+        assert left[0] < 0
+
+
 def test_a_cancelled_fit_leaves_no_task(judged, client, interrupt):
     def stop():
         raise KeyboardInterrupt

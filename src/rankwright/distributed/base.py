@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -104,6 +105,16 @@ def _reduced(values: list[Any], combine: Any) -> Any:
         return tree_reduce(values, combine)
 
 
+class Gang(Protocol):
+    """Objects that work together, one in each process."""
+
+    def run(self, method: str, *arguments: Any, resume: Any) -> Any:
+        """Call a method of all, and return what the first returns.
+
+        If a process is lost, new objects are made and get ``resume`` when they start.
+        """
+
+
 class Engine(ABC):
     """Base class of engines: holds the shards of a fit and runs functions on them.
 
@@ -193,13 +204,11 @@ class Engine(ABC):
             blocks = pairs + blocks[2 * len(pairs) :]
         return tree_reduce([value for (value,) in self._collect(blocks)], combine)
 
-    def fold(self, function: Any, values: OneOrMore, combine: Any, *arguments: Any) -> Any:
-        """The sum of ``function(value, *arguments, total)`` over all values; it is here.
-
-        ``function`` adds to ``total``, which is None at first. Which values share a total depends
-        on the engine: use it for sums that do not depend on the order.
-        """
-        return self.reduce(self.map(function, values, *arguments, None), combine)
+    @abstractmethod
+    def gang(
+        self, cls: Any, values: tuple[ShardedValues, ...], *arguments: Any
+    ) -> AbstractContextManager[Gang]:
+        """One ``cls(values of its share, ..., *arguments)`` in each process, at the same time."""
 
     def gather(self, values: ShardedValues) -> list[Any]:
         """Return all values to this process, in order."""

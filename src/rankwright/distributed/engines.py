@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import mmap
 import os
 import pickle
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
 from uuid import uuid4
@@ -23,14 +24,14 @@ from rankwright.distributed.base import (
     merged_pieces,
     side_by_side,
     split_pieces,
-    tree_reduce,
 )
 from rankwright.exceptions import ClusterError, ParameterError, Setting
-from rankwright.runtime import Team, active_engine, n_threads, one_thread, parse_bytes, ranges
+from rankwright.runtime import Team, active_engine, n_threads, one_thread, parse_bytes
 
 SMALL = 1 << 16  # bytes of a block that is never stored
 PATIENCE = 20.0  # seconds without a scheduler before a fit gives up
 POLL = 2.0  # seconds between looks at the connection
+ATTEMPTS = 5  # how often objects on all workers are made again without progress
 INSTALL = 'pip install "rankwright[cluster]"'
 ALIGN = 64  # bytes that an array in a file starts at a multiple of
 
@@ -87,18 +88,27 @@ class LocalEngine(Engine):
         blocks = [one for several in self._team.map(stored, values.blocks) for one in several]
         return ShardedValues(tuple(blocks), (1,) * len(blocks))
 
-    def fold(self, function: Any, values: Any, combine: Any, *arguments: Any) -> Any:
-        blocks = side_by_side(values)
+    @contextmanager
+    def gang(
+        self, cls: Any, values: tuple[ShardedValues, ...], *arguments: Any
+    ) -> Iterator[_OfOne]:
+        joined = [[value for block in one.blocks for value in block] for one in values]
+        only = cls(*joined, *arguments, threads=self.threads, empty=self._empty)
+        with closing(only):
+            only.start(0, [], b"", [])
+            yield _OfOne(only)
 
-        def total_of(bounds: tuple[int, int]) -> Any:
-            total = None
-            for block in blocks[slice(*bounds)]:
-                with one_thread(), _released(block):
-                    for shard in zip(*block, strict=True):
-                        total = function(*shard, *arguments, total)
-            return total
-
-        return tree_reduce(self._team.map(total_of, ranges(len(blocks), self.threads)), combine)
+    def _empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        """A new array, in a file that is mapped to memory if memory is limited and it is large."""
+        n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
+        if self._folder is None or n_bytes < SMALL:
+            return np.empty(shape, dtype)
+        with open(os.path.join(self._folder.name, uuid4().hex), "wb+") as file:
+            file.truncate(n_bytes)
+            array = np.frombuffer(mmap.mmap(file.fileno(), n_bytes), dtype).reshape(shape)
+            with suppress(OSError):  # where it cannot be removed, the folder is, at the end
+                os.unlink(file.name)
+        return array
 
     def _stored(self, block: Any) -> Any:
         """A block on disk, its arrays mapped to memory, if memory is limited."""
@@ -141,6 +151,16 @@ class LocalEngine(Engine):
         if self._folder is not None:
             with suppress(OSError):
                 self._folder.cleanup()
+
+
+class _OfOne:
+    """The gang of a single process."""
+
+    def __init__(self, only: Any) -> None:
+        self._only = only
+
+    def run(self, method: str, *arguments: Any, resume: Any) -> Any:
+        return getattr(self._only, method)(*arguments)
 
 
 def _compute(delayed: Any) -> Any:
@@ -227,8 +247,7 @@ class DaskEngine(Engine):
 
     @property
     def threads(self) -> int:  # type: ignore[override]
-        workers = self.client.scheduler_info(n_workers=-1)["workers"]
-        return max(1, sum(int(worker["nthreads"]) for worker in workers.values()))
+        return max(1, sum(int(worker["nthreads"]) for worker in self.workers().values()))
 
     def _apply(self, function: Any, *arguments: Any) -> Any:
         self._check()
@@ -258,6 +277,18 @@ class DaskEngine(Engine):
     def adopt(self, delayed: Sequence[Any]) -> ShardedValues:
         futures = self.client.compute(list(delayed))
         return ShardedValues(tuple(self._apply(_listed, f) for f in futures), (1,) * len(futures))
+
+    @contextmanager
+    def gang(
+        self, cls: Any, values: tuple[ShardedValues, ...], *arguments: Any
+    ) -> Iterator[DaskGang]:
+        gang = DaskGang(self, cls, values, arguments)
+        with closing(gang):
+            yield gang
+
+    def workers(self) -> dict[str, Any]:
+        """What the scheduler says of each worker, by address."""
+        return dict(sorted(self.client.scheduler_info(n_workers=-1)["workers"].items()))
 
     def _collect(self, blocks: Sequence[Any]) -> list[Any]:
         from distributed import CancelledError, KilledWorker
@@ -317,6 +348,142 @@ class DaskEngine(Engine):
     def close(self) -> None:
         if self._owned:
             self.client.close()
+
+
+class DaskGang:
+    """Objects on all workers of a cluster, which are made again if a worker is lost.
+
+    They are Dask actors: a method runs at once, whatever else the worker has to do.
+    """
+
+    def __init__(
+        self, engine: DaskEngine, cls: Any, values: tuple[ShardedValues, ...], arguments: Any
+    ) -> None:
+        self._engine, self._values = engine, values
+        self._make = cls, arguments
+        self._actors: list[Any] = []
+        self._futures: list[Any] = []
+        self._where: list[str] = []
+
+    def run(self, method: str, *arguments: Any, resume: Any) -> Any:
+        attempts = 0
+        while True:
+            try:
+                if not self._actors:
+                    self._start(resume)
+                return self._call(method, *(arguments for _ in self._actors))[0]
+            except (_WorkerLost, ConnectionError, TimeoutError, OSError) as error:
+                self.close()
+                attempts += 1
+                if attempts == ATTEMPTS or not self._some_worker():
+                    raise ClusterError(
+                        f"{self._engine.name}: workers were lost {attempts} times without a new "
+                        f"tree ({error}). The usual cause is memory: give workers more, or use "
+                        "more workers."
+                    ) from error
+
+    def _some_worker(self) -> bool:
+        """Whether a worker is there, or comes back soon."""
+        deadline = time.monotonic() + PATIENCE
+        while not self._engine.workers() and time.monotonic() < deadline:
+            self._engine._check()
+            time.sleep(0.1)
+        return bool(self._engine.workers())
+
+    def _start(self, resume: Any) -> None:
+        """One object on each worker, with equal shares of the values."""
+        client, (cls, arguments) = self._engine.client, self._make
+        self._where = list(self._engine.workers())
+        n_values, n = len(self._values[0]), len(self._where)
+        for number, worker in enumerate(self._where):
+            bounds = n_values * number // n, n_values * (number + 1) // n
+            parts = [self._share(values, *bounds, worker) for values in self._values]
+            names = {"workers": [worker], "pure": False, "key": _key((cls,))}
+            self._futures.append(
+                client.submit(_make_member, cls, *parts, *arguments, actor=True, **names)
+            )
+        self._actors = [self._made(future) for future in self._futures]
+        addresses, token = self._call("address", *(() for _ in self._actors)), os.urandom(32)
+        self._call("start", *((rank, addresses, token, resume) for rank in range(n)))
+
+    def _share(self, values: ShardedValues, first: int, last: int, worker: str) -> Any:
+        """The values first .. last as one list, on a worker."""
+        pieces, start = [], 0
+        for block, size in zip(values.blocks, values.sizes, strict=True):
+            low, high = max(first - start, 0), min(last - start, size)
+            if low < high:
+                pieces.append(self._engine._apply(_slice, block, low, high))
+            start += size
+        submit = self._engine.client.submit
+        return submit(_concatenated, *pieces, workers=[worker], pure=False, key=_key((_slice,)))
+
+    def _call(self, method: str, *arguments: tuple[Any, ...]) -> list[Any]:
+        """Call a method of all objects, each with its arguments, and wait for all."""
+        from distributed import CancelledError
+
+        try:
+            calls = [
+                getattr(actor, method)(*given)
+                for actor, given in zip(self._actors, arguments, strict=True)
+            ]
+        except (RuntimeError, CancelledError) as error:
+            raise _WorkerLost(str(error)) from error
+        return [self._result(call) for call in calls]
+
+    def _result(self, call: Any) -> Any:
+        while True:
+            try:
+                return aligned(call.result(timeout=POLL), writable=True)
+            except TimeoutError:
+                if call.done():
+                    raise
+                self._check_workers()
+
+    def _made(self, future: Any) -> Any:
+        from distributed import CancelledError, KilledWorker
+
+        while True:
+            try:
+                return future.result(timeout=POLL)
+            except (KilledWorker, CancelledError) as error:
+                raise _WorkerLost(str(error)) from error
+            except TimeoutError:
+                self._check_workers()
+
+    def _check_workers(self) -> None:
+        """Objects are tied to their workers: tasks for one that is gone would wait for ever."""
+        self._engine._check()
+        if lost := set(self._where) - set(self._engine.workers()):
+            raise _WorkerLost(f"worker {min(lost)} is gone")
+
+    def close(self) -> None:
+        """End all objects; those of lost workers have ended."""
+        actors, self._actors = self._actors, []
+        for actor in actors:
+            with suppress(Exception):
+                actor.close()
+        for future in self._futures:
+            future.release()
+        self._futures = []
+
+
+class _WorkerLost(Exception):
+    """A worker that held an object of a gang is gone."""
+
+
+def _make_member(cls: Any, *arguments: Any) -> Any:
+    from distributed import get_worker
+
+    worker = get_worker()
+    return cls(*aligned(arguments), threads=worker.state.nthreads, worker=worker)
+
+
+def _slice(values: list[Any], first: int, last: int) -> list[Any]:
+    return values[first:last]
+
+
+def _concatenated(*parts: list[Any]) -> list[Any]:
+    return [value for part in parts for value in part]
 
 
 class _Boxed:

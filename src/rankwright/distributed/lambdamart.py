@@ -1,51 +1,50 @@
-"""LambdaMART over shards: the trees of a local fit, from sums of integers.
+"""LambdaMART over shards: every process runs the loop of a local fit on rows of its own.
 
-Leaves are split best first, as in a local fit. The split of a leaf does not change those of other
-leaves, so a round asks for the histograms of all leaves that may be split next, not of one: a tree
-of 31 leaves takes about eight rounds.
+A :class:`Rank` holds the rows of some shards in bins and grows trees with the others; sums of
+histograms go directly from process to process (see :mod:`rankwright.distributed.ring`). The trees
+come back to the process that called ``fit``, which looks at validation queries, calls callbacks and
+stops. If a process is lost, the others start again from the trees so far: with the same bits,
+because a tree depends on the sums of integers only.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from rankwright._typing import FloatArray, IntArray
+from rankwright._typing import FloatArray
 from rankwright.data.vocabulary import Hashes
-from rankwright.distributed import histograms as sums_of
+from rankwright.distributed import bins as shared_bins
 from rankwright.distributed.base import Engine, ShardedValues
-from rankwright.distributed.histograms import Block, Gradients, Request, Totals, Used
+from rankwright.distributed.bins import Totals, Used
+from rankwright.distributed.ring import Door
 from rankwright.distributed.shards import Shard, ShardedRows, join_grades, join_matrices
 from rankwright.exceptions import ParameterError
 from rankwright.feedback import pair_losses
 from rankwright.feedback.pair_losses import QueryPairs
 from rankwright.rankers.boosting.binning import QuantileBins
-from rankwright.rankers.boosting.grower import (
-    NO_GRADIENT,
-    Grower,
-    Split,
-    Tree,
-    TreeOptions,
-    first_best,
-    integer_units,
-)
+from rankwright.rankers.boosting.grower import Grower, Tree, TreeOptions
 from rankwright.rankers.boosting.lambdamart import query_keys
 from rankwright.rankers.boosting.pair_losses import PairGradients, PairWeights
 from rankwright.rankers.boosting.training import Start
 from rankwright.rankers.early_stopping import EarlyStopping, Validation
-from rankwright.runtime import Team
-from rankwright.scoring.trees import Node
+from rankwright.runtime import Team, one_thread
+
+AHEAD = 8  # trees that are grown in one call, if nobody looks at each
 
 
 class Plan(NamedTuple):
-    """What makes blocks of shards."""
+    """What all processes of a fit know."""
 
     bins: QuantileBins
+    monotone: Any
+    options: TreeOptions
     loss: str
     weighting: str | None
     span: tuple[float, float]
+    rate: float
     known: Any  # a scorer of the trees to start from, or None
     draws: bool  # whether trees are grown on some of the queries
 
@@ -57,15 +56,13 @@ def fit(estimator: Any, engine: Engine, rows: ShardedRows, start: Start) -> None
     stopping = EarlyStopping.from_parameter(estimator.early_stopping)
     validation = None if rows.eval_set is None else Validation(rows.eval_set, stopping)
     if engine.memory is not None:
-        rows = replace(rows, shards=engine.map(sums_of.by_columns, rows.shards))
+        rows = replace(rows, shards=engine.map(shared_bins.by_columns, rows.shards))
     known, n_known, n_new = estimator._resumed(validation, start.n_more)
     used = engine.map(find_used, rows.shards)
-    total: Totals = engine.reduce(engine.map(sums_of.totals, used), sums_of.add_totals)
+    total: Totals = engine.reduce(engine.map(shared_bins.totals, used), shared_bins.add_totals)
     trees: list[Tree] = []
-    threads = None if estimator.n_jobs in (None, -1) else estimator.n_jobs
-    with Team(threads) as pool:
-        if total.n_rows:
-            trees = _boost(estimator, engine, rows, used, total, validation, pool, known, n_new)
+    if total.n_rows:
+        trees = _boost(estimator, engine, rows, used, total, validation, known, n_new)
     kept = validation.n_kept(n_known + len(trees)) - n_known if validation else len(trees)
     estimator._keep(known, trees[: max(kept, 0)], rows.n_features)
     estimator.training_bound_ = None
@@ -94,47 +91,8 @@ def find_used(shard: Shard) -> Used:
     return Used(pairs.rows, count, (float(low), float(high)))
 
 
-def make_block(shards: list[Shard], used: list[Used], plan: Plan) -> Block:
-    """The rows of all queries of a block in bins; the features themselves are not kept."""
-    codes, grades = sums_of.encode_shards(shards, used, plan.bins), join_grades(shards)
-    weights, X = PairWeights.parse(plan.weighting), None
-    is_long = grades.queries.sizes.max(initial=0) > pair_losses.LONGEST
-    if is_long:  # pairs may be sampled by the content of the rows
-        X = join_matrices([shard.X for shard in shards])
-    losses = PairGradients(grades, X, plan.loss, weights, Team(1), plan.span)
-    if is_long:
-        rows = QueryPairs.of(grades).rows
-        order = np.argsort(rows)
-        codes = codes[:, order[np.searchsorted(rows, losses.rows, sorter=order)]]
-    start, keys = np.zeros(len(losses.rows)), None
-    if plan.known is not None:
-        parts = [plan.known.decision_function(s.X) for s in shards if len(s.y)]
-        start = np.concatenate([np.zeros(0), *parts])[losses.rows]
-    if plan.draws:
-        keys = query_keys(grades, losses.rows)
-    return Block(codes, losses.count, losses, start, keys)
-
-
-def first_scores(block: Block) -> FloatArray:
-    return block.start.copy()
-
-
-def distinct_keys(block: Block) -> Hashes:
-    return np.unique(block.keys)
-
-
-def gradients_at(block: Block, scores: FloatArray) -> Gradients:
-    return Gradients(*block.losses.copy().at(scores))
-
-
-def next_scores(
-    block: Block, scores: FloatArray, gradients: Gradients, nodes: Any, rate: float
-) -> FloatArray:
-    from rankwright.rankers.boosting._kernels.predictor import walk_tree
-
-    moved = scores.copy()
-    walk_tree(block.codes, nodes, rate, 0, len(moved), moved)
-    return moved
+def query_hashes(shard: Shard, used: Used) -> Hashes:
+    return np.unique(query_keys(shard.feedback, used.rows))
 
 
 def _boost(
@@ -144,174 +102,145 @@ def _boost(
     used: ShardedValues,
     total: Totals,
     validation: Validation | None,
-    pool: Team,
     known: Any,
     n_new: int,
 ) -> list[Tree]:
     categorical = estimator._feature_mask(rows.n_features)
-    monotone = estimator._monotone(categorical)
-    held = rows.shards, used
-    bins = sums_of.learn_bins(engine, held, total.n_rows, estimator.max_bins, categorical)
-    n_known = len(known.root) if known else 0
-    draws_queries = estimator.subsample < 1.0
-    plan = engine.broadcast(
-        Plan(bins, estimator.loss, estimator.weighting, total.span, known, draws_queries)
-    )
-    blocks = engine.map_blocks(make_block, held, plan)
-    scores = engine.map(first_scores, blocks)
-    options = estimator._tree_options(rows.n_features)
-    grower = ShardGrower(engine, blocks, bins, monotone, options, total, pool)
-    gradients: Any = None
-
-    def grow(draw: tuple[Any, Any]) -> Tree:
-        nonlocal gradients
-        gradients = engine.map(gradients_at, (blocks, scores))
-        return grower.grow_on(gradients, *draw)
-
-    def add(tree: Tree, draw: tuple[Any, Any]) -> None:
-        nonlocal scores
-        state = blocks, scores, gradients
-        scores = engine.map(next_scores, state, tree.table(), tree.alpha)
-
-    held_out = bins.encode(validation.X, None, pool) if validation else None
+    held, n_known = (rows.shards, used), len(known.root) if known else 0
+    bins = shared_bins.learn_bins(engine, held, total.n_rows, estimator.max_bins, categorical)
     keys = None
-    if draws_queries:
-        keys = engine.reduce(engine.map(distinct_keys, blocks), np.union1d)
-    draws = estimator._draws(keys, rows.n_features, n_known, n_new)
-    trees: list[Tree] = estimator._rounds(grow, add, draws, n_known, n_new, validation, held_out)
+    if estimator.subsample < 1.0:
+        keys = engine.reduce(engine.map(query_hashes, held), np.union1d)
+    plan = Plan(
+        bins,
+        estimator._monotone(categorical),
+        estimator._tree_options(rows.n_features),
+        estimator.loss,
+        estimator.weighting,
+        total.span,
+        float(estimator.learning_rate),
+        known,
+        keys is not None,
+    )
+    draws = list(estimator._draws(keys, rows.n_features, n_known, n_new))
+    step = 1 if validation is not None or estimator.callbacks else AHEAD
+    grown: list[Tree] = []
+
+    def grow(number: int) -> Tree:
+        if number == len(grown):
+            grown.extend(gang.run("grow", draws[number : number + step], resume=grown))
+        return grown[number]
+
+    with Team(1) as pool, engine.gang(Rank, held, engine.broadcast(plan)) as gang:
+        held_out = bins.encode(validation.X, None, pool) if validation else None
+        trees: list[Tree] = estimator._rounds(
+            grow, lambda tree, number: None, range(n_new), n_known, n_new, validation, held_out
+        )
     return trees
 
 
-@dataclass(eq=False)
-class _Leaf:
-    """A leaf with its histogram; ``number`` is its number among the leaves of the workers."""
+class Rank:
+    """One of the processes that grow the same trees: its rows in bins, and their scores.
 
-    number: int
-    total: tuple[int, int]
-    bounds: tuple[float, float]
-    path: frozenset[int] = frozenset()
-    node: Node = field(default_factory=Node)
-    sums: Any = None
-    split: Split | None = None
-    children: list[_Leaf] | None = None
-
-
-class ShardGrower(Grower):
-    """Grows the trees of a ``Grower`` whose rows are elsewhere."""
+    Parameters
+    ----------
+    shards, used : the shards of this process, and what :func:`find_used` says of each
+    plan : Plan
+    threads : how many threads grow
+    empty : function of a shape and a type that returns an array, in memory or in a file
+    worker : the Dask worker of this process, or None if there is no other process
+    """
 
     def __init__(
         self,
-        engine: Engine,
-        blocks: ShardedValues,
-        bins: QuantileBins,
-        monotone: Any,
-        options: TreeOptions,
-        total: Totals,
-        pool: Team,
+        shards: list[Shard],
+        used: list[Used],
+        plan: Plan,
+        threads: int = 1,
+        empty: Any = np.empty,
+        worker: Any = None,
     ) -> None:
-        super().__init__(
-            sums_of.no_rows(bins, monotone), np.zeros(0, np.int64), bins.name_split, options, pool
-        )
-        self._engine, self._workers, self._all = engine, blocks, total
+        self._plan, self._pool, self._empty = plan, Team(threads), empty
+        self._door = None if worker is None else Door(worker)
+        self._ring: Any = None
+        with one_thread():
+            self._codes, self._losses, self._scores, self._keys = self._encoded(shards, used)
+        self._grower: Grower | None = None
 
-    def grow_on(self, gradients: ShardedValues, draw: Any, features: Any) -> Tree:
-        """One tree on the gradients that workers hold."""
-        self._features = np.ones(self.n_features, bool) if features is None else features
-        self._gradients = gradients
-        self._splits: list[tuple[int, int, bytes]] = []
-        self._draw, held = draw, (self._workers, gradients)
-        largest, n_rows = self._engine.reduce(
-            self._engine.map(sums_of.measure, held, draw), sums_of.join_measures
-        )
-        if min(largest) < NO_GRADIENT:
-            return Tree(1.0, [Node(cover=n_rows)])
-        self._units = integer_units(tuple(largest.tolist()), n_rows, self._all.n_copies)
-        _, sums = self._request_sums(0, [0])
-        first, second = sums[0, 0].sum(axis=0).tolist()
-        root = _Leaf(0, (first, second), (-np.inf, np.inf), sums=sums[0])
-        root.node.cover = n_rows
-        self._set_growth(root.total, *self._units)
-        self._open: list[_Leaf] = []
-        self._find_split(root)
-        tree = Tree(1.0, [root.node])
-        self._grow_from(tree, root)
+    def _encoded(self, shards: list[Shard], used: list[Used]) -> tuple[Any, ...]:
+        """Codes of bins, gradients, first scores and hashes of queries of the rows in use."""
+        plan, sizes = self._plan, np.cumsum([0] + [len(u.rows) for u in used])
+        codes = self._empty((-(-len(plan.bins.edges) // 4), int(sizes[-1])), np.uint32)
+        for shard, one, first, last in zip(shards, used, sizes[:-1], sizes[1:], strict=True):
+            codes[:, first:last] = plan.bins.encode(shard.X, one.rows, self._pool)
+        if not shards:
+            return codes, None, np.zeros(0), None
+        grades, X = join_grades(shards), None
+        is_long = grades.queries.sizes.max(initial=0) > pair_losses.LONGEST
+        if is_long:  # pairs may be sampled by the content of the rows
+            X = join_matrices([shard.X for shard in shards])
+        weights = PairWeights.parse(plan.weighting)
+        losses = PairGradients(grades, X, plan.loss, weights, self._pool, plan.span)
+        if is_long:
+            rows = QueryPairs.of(grades).rows
+            order = np.argsort(rows)
+            codes = codes[:, order[np.searchsorted(rows, losses.rows, sorter=order)]]
+        scores = np.zeros(len(losses.rows))
+        if plan.known is not None:
+            parts = [plan.known.decision_function(s.X) for s in shards if len(s.y)]
+            scores = np.concatenate([np.zeros(0), *parts])[losses.rows]
+        return codes, losses, scores, query_keys(grades, losses.rows) if plan.draws else None
+
+    def address(self) -> tuple[str, int]:
+        """Where other processes find this one."""
+        assert self._door is not None
+        return self._door.address
+
+    def start(self, rank: int, addresses: list[tuple[str, int]], token: bytes, trees: Any) -> None:
+        """Connect to the other processes, and add the trees that were grown before."""
+        if self._door is not None:
+            self._ring = self._door.connect(rank, addresses, token)
+        for tree in trees:
+            self._add(tree)
+        bins = self._plan.bins.coded(self._codes, self._plan.monotone)
+        count = np.zeros(0, np.int64) if self._losses is None else self._losses.count
+        self._grower = Grower(
+            bins, count, self._plan.bins.name_split, self._plan.options, self._pool, self._ring,
+            self._empty,
+        )  # fmt: skip
+
+    def grow(self, draws: list[tuple[Any, Any]]) -> list[Tree]:
+        """The trees of some rounds; the last is a single leaf if nothing is left to learn."""
+        trees: list[Tree] = []
+        with one_thread():
+            for queries, features in draws:
+                trees.append(self._grown(queries, features))
+                if len(trees[-1].nodes) == 1:
+                    break
+        return trees
+
+    def _grown(self, queries: Any, features: Any) -> Tree:
+        assert self._grower is not None
+        gradient: tuple[FloatArray, FloatArray] = np.zeros(0), np.zeros(0)
+        if self._losses is not None:
+            gradient = self._losses.at(self._scores)
+        rows = None if queries is None or self._keys is None else queries.rows(self._keys)
+        tree = self._grower.grow(*gradient, rows, features)
+        tree.alpha = self._plan.rate
+        if rows is None:
+            self._grower.add_values(tree.alpha, self._scores)
+        else:
+            self._add(tree)
         return tree
 
-    def _grow_from(self, tree: Tree, root: _Leaf) -> None:
-        leaves = [root]
-        while len(leaves) < self.options.max_leaf_nodes:
-            best = leaves[first_best([leaf.split.gain if leaf.split else 0.0 for leaf in leaves])]
-            if best.split is None:
-                break
-            if best.children is None:
-                self._expand(best, self.options.max_leaf_nodes - len(leaves))
-            leaves.remove(best)
-            leaves += self._commit(tree, best)
-        for leaf in leaves:
-            leaf.node.value = self._value(leaf.total, leaf.bounds) * self._unit
+    def _add(self, tree: Tree) -> None:
+        from rankwright.rankers.boosting._kernels.predictor import walk_tree
 
-    def _commit(self, tree: Tree, leaf: _Leaf) -> list[_Leaf]:
-        """Make a leaf with known children an inner node."""
-        assert leaf.split is not None
-        down, up = leaf.children or []
-        self._make_inner(tree, leaf.node, leaf.split, (down.node, up.node))
-        leaf.sums = None
-        return [down, up]
+        walk_tree(self._codes, tree.table(), tree.alpha, 0, len(self._scores), self._scores)
 
-    def _expand(self, best: _Leaf, room: int) -> None:
-        """Find the children of a leaf, and of those that are likely to be split after it."""
-        others = [leaf for leaf in self._open if leaf is not best]
-        others.sort(key=lambda leaf: -leaf.split.gain if leaf.split else 0.0)
-        batch = [best, *others[: room - 1]]
-        self._open = others[room - 1 :]
-        smaller = []
-        for leaf in batch:
-            assert leaf.split is not None
-            n = 2 * len(self._splits) + 1
-            self._splits.append((leaf.number, leaf.split.feature, leaf.split.up.tobytes()))
-            leaf.children = self._children(leaf, n)
-            smaller.append(min(leaf.children, key=self._n_counted))
-        sizes, sums = self._request_sums(len(batch), [child.number for child in smaller])
-        for leaf, few, size, histogram in zip(batch, smaller, sizes.tolist(), sums, strict=True):
-            children = leaf.children or []
-            few.sums = histogram
-            for child, n_rows in zip(children, size, strict=True):
-                child.node.cover = n_rows
-                child.sums = histogram if child is few else leaf.sums - histogram
-                self._find_split(child)
-
-    def _children(self, leaf: _Leaf, n: int) -> list[_Leaf]:
-        """The two sides of a split, with their sums."""
-        split = leaf.split
-        assert split is not None
-        first, second = leaf.sums[split.feature][split.up != 0].sum(axis=0).tolist()
-        rest = leaf.total[0] - first, leaf.total[1] - second
-        down_bounds, up_bounds = self._child_bounds(leaf, rest, (first, second))  # type: ignore[arg-type]
-        path = leaf.path | {split.feature}
-        return [
-            _Leaf(n, rest, down_bounds, path),
-            _Leaf(n + 1, (first, second), up_bounds, path),
-        ]
-
-    def _n_counted(self, leaf: _Leaf) -> int:
-        return leaf.total[1] & ((1 << self._growth.bits) - 1)
-
-    def _request_sums(self, n_new: int, leaves: list[int]) -> tuple[IntArray, IntArray]:
-        """A round: rows of the new splits and histograms of leaves, summed over all workers."""
-        request = Request(self._draw, *self._units, list(self._splits), n_new, leaves)
-        state = self._workers, self._gradients
-        sizes, sums = self._engine.fold(sums_of.histograms, state, sums_of.add_pairs, request)
-        return sizes, sums
-
-    def _find_split(self, leaf: _Leaf) -> None:
-        """Find the best split of a leaf from its histogram."""
-        if not self._may_split(leaf):  # type: ignore[arg-type]
-            return
-        # Two leaves, of which the first has no rows: its sums are zero, and subtracted from those
-        # of the second.
-        self._shared.sums[1] = leaf.sums.reshape(-1, 2)
-        pair: Any = [leaf, leaf]
-        self._scan(pair, [False, True], (0, 0), (0, 1))
-        leaf.split = self._chosen(1)
-        if leaf.split is not None:
-            self._open.append(leaf)
+    def close(self) -> None:
+        """End the threads and the connections."""
+        for part in (self._door, self._ring):
+            if part is not None:
+                part.close()
+        self._pool.__exit__()

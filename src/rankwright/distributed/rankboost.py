@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from rankwright._typing import BoolArray, FloatArray, IntArray
 from rankwright.data.vocabulary import hash_rows
 from rankwright.distributed.base import Engine, ShardedValues
+from rankwright.distributed.bins import ReadColumn, by_columns, learn_edges
 from rankwright.distributed.fitting import refuse
-from rankwright.distributed.histograms import ReadColumn, add_pairs, by_columns, learn_edges
 from rankwright.distributed.shards import Shard, ShardedRows, join_grades, join_matrices
 from rankwright.exceptions import DegenerateDataWarning, ParameterError
 from rankwright.feedback.pair_weights import (
@@ -394,3 +394,7 @@ def most_typical(one: Any, other: Any) -> Any:
     hashes = np.concatenate([one[1], other[1]])
     order = np.argsort(hashes, kind="stable")[:BASELINE_ROWS]
     return join_matrices([one[0], other[0]])[order], hashes[order]
+
+
+def add_pairs(one: Any, other: Any) -> Any:
+    return one[0] + other[0], one[1] + other[1]

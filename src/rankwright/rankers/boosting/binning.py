@@ -305,9 +305,13 @@ class QuantileBins:
         return codes
 
     def binned(self, X: Any, rows: IntArray, monotone: Any, pool: Team) -> BinnedRows:
+        return self.coded(self.encode(X, rows, pool), monotone)
+
+    def coded(self, codes: NDArray[np.uint32], monotone: Any) -> BinnedRows:
+        """Rows whose codes are known."""
         sizes = np.array([len(edges) for edges in self.edges], np.int64)
         return BinnedRows(
-            self.encode(X, rows, pool),
+            codes,
             sizes + 1,
             self.categorical,
             np.where(self.categorical, sizes, 0),

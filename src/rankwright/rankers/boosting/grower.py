@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,6 +80,7 @@ class Best(NamedTuple):
     cut: IntArray  # (n_blocks, 2)
     lacks: BoolArray  # (n_blocks, 2) whether the feature is missing in some rows of the leaf
     up: NDArray[np.uint8]  # (n_blocks, 2, 256)
+    total: IntArray  # (n_blocks, 2, 2) the sums of the rows that go up
     leader: FloatArray  # (2,) a gain that some block has reached
 
 
@@ -98,7 +99,7 @@ class Shared(NamedTuple):
     sums: IntArray  # (n_slots, starts[-1], 2) histograms of leaves
 
     @classmethod
-    def of(cls, bins: BinnedRows, n_slots: int) -> Self:
+    def of(cls, bins: BinnedRows, n_slots: int, empty: Any = np.empty) -> Self:
         from rankwright.rankers.boosting._kernels.histogram import turn_codes
         from rankwright.rankers.boosting._kernels.scheduler import JOB_WORDS
 
@@ -109,7 +110,7 @@ class Shared(NamedTuple):
             f"histograms of {n_features:,} columns for {n_slots} leaves",
             "Drop columns with few values, or set a smaller max_leaf_nodes.",
         )
-        by_row = np.empty((n_rows, n_blocks), np.uint32)
+        by_row = empty((n_rows, n_blocks), np.uint32)
         turn_codes(codes, by_row)
         # An odd number of cache lines, so that those of all blocks fit in a cache at once.
         n_copied = 16 * ((n_rows // SPARSE // 16) | 1)
@@ -120,7 +121,8 @@ class Shared(NamedTuple):
         )  # fmt: skip
         best = Best(
             np.zeros(shape), np.zeros(shape, np.int64), np.zeros(shape, np.int64),
-            np.zeros(shape, bool), np.zeros((*shape, 256), np.uint8), np.zeros(2),
+            np.zeros(shape, bool), np.zeros((*shape, 256), np.uint8),
+            np.zeros((*shape, 2), np.int64), np.zeros(2),
         )  # fmt: skip
         return cls(
             np.zeros(JOB_WORDS, np.int64),
@@ -138,9 +140,9 @@ class Shared(NamedTuple):
 
 def _histogram_starts(bins: BinnedRows) -> IntArray:
     """256 bins for each feature; only those in use where many features have few."""
-    n_blocks, n_rows = bins.codes.shape
+    n_blocks = len(bins.codes)
     width = np.full((n_blocks, 4), 256)
-    if len(bins.n_bins) > MANY_FEATURES and n_rows:
+    if len(bins.n_bins) > MANY_FEATURES:
         n_bins = np.ones(4 * n_blocks, np.int64)
         n_bins[: len(bins.n_bins)] = bins.n_bins
         narrow = n_bins.reshape(-1, 4) + 1
@@ -154,6 +156,7 @@ class Split(NamedTuple):
     cut: int
     up: NDArray[np.uint8]
     lacks: bool
+    total: tuple[int, int]  # of the rows that go up
 
 
 @dataclass(eq=False)
@@ -184,6 +187,29 @@ class TreeOptions:
     interactions: tuple[frozenset[int], ...] = ()
 
 
+class Peers(Protocol):
+    """Other processes that grow the same tree, each on rows of its own.
+
+    Every process has all bins and makes the same decisions. Sums are those of integers, so how many
+    processes there are, and which rows each has, changes no bit.
+    """
+
+    def maximum(self, values: FloatArray) -> FloatArray:
+        """The largest of the values of all processes, one by one."""
+
+    def total(self, values: IntArray) -> IntArray:
+        """The sums of the values of all processes."""
+
+    def sum_histograms(self, sums: IntArray, starts: IntArray) -> slice:
+        """Add up a leaf's histograms of a share of the features, and return that share.
+
+        ``sums`` (starts[-1], 2) hold those of this process; for the share, those of all afterwards.
+        """
+
+    def best_splits(self, best: Best) -> None:
+        """Exchange what each process found for its share of the features."""
+
+
 class Grower:
     """Grows trees on gradients and Hessians, leaf by leaf, best split first.
 
@@ -192,18 +218,28 @@ class Grower:
     bins : BinnedRows
     count : (n_rows,) int64, how many rows each row counts as
     name_split : function of a feature, a cut and ``up`` that returns threshold and categories
+    peers : Peers, or None if all rows are here
+    empty : function of a shape and a type that makes large arrays
     """
 
     def __init__(
-        self, bins: BinnedRows, count: IntArray, name_split: Any, options: TreeOptions, pool: Team
+        self,
+        bins: BinnedRows,
+        count: IntArray,
+        name_split: Any,
+        options: TreeOptions,
+        pool: Team,
+        peers: Peers | None = None,
+        empty: Any = np.empty,
     ) -> None:
-        self.bins, self.options, self._pool = bins, options, pool
+        self.bins, self.options, self._pool, self._peers = bins, options, pool, peers
         self._count, self._name_split = count, name_split
         self.n_rows, self.n_features = bins.codes.shape[1], len(bins.n_bins)
+        self._n_counted = self._total([int(count.sum())])[0]
         # A slot for each leaf that may be split. Memory is taken when a slot is first used.
-        n_splittable = int(count.sum()) // (2 * options.min_samples_leaf) + 2
+        n_splittable = self._n_counted // (2 * options.min_samples_leaf) + 2
         n_slots = min(options.max_leaf_nodes, n_splittable) + 1
-        self._shared = Shared.of(bins, n_slots)
+        self._shared = Shared.of(bins, n_slots, empty)
         self._rows, self._pairs = self._shared.rows, self._shared.pairs
         self._buffer = np.zeros(self.n_rows, np.int32)
         self._free = list(range(n_slots))[::-1]
@@ -226,17 +262,38 @@ class Grower:
         self._rows[:n] = used
         root = _Leaf(Node(cover=n), 0, n, (0, 0), (-np.inf, np.inf))
         tree, self._leaves = Tree(1.0, [root.node]), [root]
-        largest = float(np.abs(gradient).max()), float(hessian.max())
+        largest = np.array([np.abs(gradient).max(initial=0), hessian.max(initial=0)])
+        if self._peers is not None:
+            largest = self._peers.maximum(largest)
         if min(largest) < NO_GRADIENT:
             return tree
         root.total = self._quantize(gradient, hessian, used, largest)
+        self._unseen: list[Node] = []
         with self._worker_threads():
             leaves = self._grow(tree, root)
         for leaf in leaves:
             leaf.node.value = self._value(leaf.total, leaf.bounds) * self._unit
             self._release(leaf)
-        self._leaves = sorted(leaves, key=lambda leaf: leaf.start)
+        # A leaf may have no rows here: it comes before the one that starts where it does.
+        self._leaves = sorted(leaves, key=lambda leaf: (leaf.start, leaf.stop))
+        self._finish(tree)
         return tree
+
+    def _finish(self, tree: Tree) -> None:
+        """Count the rows of all nodes, and send values that no row of a node lacked with most."""
+        covers = self._total([node.cover for node in tree.nodes])
+        for node, cover in zip(tree.nodes, covers, strict=True):
+            node.cover = cover
+        for node in self._unseen if self.options.missing_unseen == "majority" else ():
+            node.default = int(covers[node.high] > covers[node.low])
+            node.up[255] = node.default
+
+    def _total(self, counts: list[int]) -> list[int]:
+        """Whole numbers, added up over all processes."""
+        if self._peers is None:
+            return counts
+        total: list[int] = self._peers.total(np.array(counts, np.int64)).tolist()
+        return total
 
     def _grow(self, tree: Tree, root: _Leaf) -> list[_Leaf]:
         leaves = [root]
@@ -287,19 +344,18 @@ class Grower:
         return numbers
 
     def _quantize(
-        self, gradient: FloatArray, hessian: FloatArray, rows: Any, largest: tuple[float, float]
+        self, gradient: FloatArray, hessian: FloatArray, rows: Any, largest: FloatArray
     ) -> tuple[int, int]:
         """Round gradients and Hessians to integers whose sums cannot overflow."""
         from rankwright.rankers.boosting._kernels.histogram import quantize
 
-        whole = len(rows) == self.n_rows
-        scales, bits = integer_units(largest, len(rows), int(self._count.sum()))
-        total: tuple[int, int] = quantize(gradient, hessian, self._count, scales, bits, self._pairs)
-        if not whole:
-            first, second = self._pairs[rows].sum(axis=0).tolist()
-            total = first, second
-        self._set_growth(total, scales, bits)
-        return total
+        scales, bits = integer_units(largest, self._total([len(rows)])[0], self._n_counted)
+        total = quantize(gradient, hessian, self._count, scales, bits, self._pairs)
+        if len(rows) < self.n_rows:
+            total = self._pairs[rows].sum(axis=0).tolist()
+        first, second = self._total([*total])
+        self._set_growth((first, second), scales, bits)
+        return first, second
 
     def _set_growth(self, total: tuple[int, int], scales: FloatArray, bits: int) -> None:
         """What all splits of a tree obey, given the sums of all its rows."""
@@ -324,10 +380,10 @@ class Grower:
 
     def _make_inner(self, tree: Tree, node: Node, split: Any, children: tuple[Node, Node]) -> None:
         """Make a leaf an inner node, with its children at the end of the tree."""
-        (down, up), n = children, len(tree.nodes)
+        n = len(tree.nodes)
         tree.nodes += children
-        if not split.lacks and self.options.missing_unseen == "majority":
-            split.up[255] = up.cover > down.cover
+        if not split.lacks:
+            self._unseen.append(node)
         node.feature, node.up, node.default = split.feature, split.up, int(split.up[255])
         node.threshold, node.categories = self._name_split(split.feature, split.cut, split.up)
         node.low, node.high, node.gain = n, n + 1, split.gain * self._gain_unit
@@ -340,19 +396,16 @@ class Grower:
         rows = self._rows[leaf.start : leaf.stop]
         words, shift = self.bins.codes[split.feature >> 2], 8 * (split.feature & 3)
         n_down = partition_rows(words, shift, split.up, rows, self._buffer)
-        bounds = slice(*self._shared.starts[split.feature : split.feature + 2])
-        histogram = self._shared.sums[leaf.sums, bounds]
-        goes_up = np.append(split.up[: len(histogram) - 1], split.up[255]) == 1
-        first, second = histogram[goes_up].sum(axis=0).tolist()
-        middle, rest = leaf.start + n_down, (leaf.total[0] - first, leaf.total[1] - second)
-        down_bounds, up_bounds = self._child_bounds(leaf, rest, (first, second))
+        middle = leaf.start + n_down
+        rest = leaf.total[0] - split.total[0], leaf.total[1] - split.total[1]
+        down_bounds, up_bounds = self._child_bounds(leaf, rest, split.total)
         path = leaf.path | {split.feature}
         down = _Leaf(Node(), leaf.start, middle, rest, down_bounds, path)
-        up = _Leaf(Node(), middle, leaf.stop, (first, second), up_bounds, path)
+        up = _Leaf(Node(), middle, leaf.stop, split.total, up_bounds, path)
         for child in (down, up):
             child.node.cover = child.stop - child.start
         self._make_inner(tree, leaf.node, split, (down.node, up.node))
-        few, many = (down, up) if n_down <= leaf.stop - middle else (up, down)
+        few, many = (down, up) if self._counted(down) <= self._counted(up) else (up, down)
         many.sums = leaf.sums
         self._find(few, many, n_leaves)
         return [down, up]
@@ -397,17 +450,26 @@ class Grower:
         The sums of its rows go to the first slot. They are subtracted from the second slot.
         """
         from rankwright.rankers.boosting._kernels import grower as _kernels
-        from rankwright.rankers.boosting._kernels.scheduler import START
+        from rankwright.rankers.boosting._kernels.scheduler import BOTH, SPLIT, START, SUM
 
         shared = self._shared
         n = rows[1] - rows[0]
         n_copies = 0 if n == self.n_rows else -(-n // _kernels.COPIED)
         shared.best.leader[:] = 0.0
-        shared.job[START:] = *rows, *slots, len(leaves), n_copies
         for i, leaf in enumerate(leaves):
             shared.leaves.total[i], shared.leaves.bounds[i] = leaf.total, leaf.bounds
             shared.leaves.allowed[i], shared.leaves.can_split[i] = self._allowed(leaf), can_split[i]
+        step = BOTH if self._peers is None else SUM
+        shared.job[START:] = *rows, *slots, len(leaves), n_copies, step
         _kernels.scan_leaves(self.bins, shared, self._growth, True)
+        if self._peers is None:
+            return
+        share = self._peers.sum_histograms(shared.sums[slots[0]], shared.starts)
+        shared.leaves.allowed[:, : share.start] = False
+        shared.leaves.allowed[:, share.stop :] = False
+        shared.job[START:] = 0, 0, *slots, len(leaves), 0, SPLIT
+        _kernels.scan_leaves(self.bins, shared, self._growth, True)
+        self._peers.best_splits(shared.best)
 
     def _chosen(self, i: int) -> Split | None:
         """The best of the splits that each block of features found."""
@@ -417,12 +479,15 @@ class Grower:
             return None
         return Split(
             float(best.gain[at]), int(best.feature[at]), int(best.cut[at]), best.up[at].copy(),
-            bool(best.lacks[at]),
+            bool(best.lacks[at]), (int(best.total[*at, 0]), int(best.total[*at, 1])),
         )  # fmt: skip
 
+    def _counted(self, leaf: _Leaf) -> int:
+        """How many rows a leaf counts as, in all processes."""
+        return leaf.total[1] & ((1 << self._growth.bits) - 1)
+
     def _may_split(self, leaf: _Leaf) -> bool:
-        n = leaf.total[1] & ((1 << self._growth.bits) - 1)
-        return n >= 2 * self._growth.min_samples
+        return self._counted(leaf) >= 2 * self._growth.min_samples
 
     def _allowed(self, leaf: _Leaf) -> BoolArray:
         """The features that may split a leaf."""
@@ -440,7 +505,7 @@ class Grower:
             leaf.sums = -1
 
 
-def integer_units(largest: tuple[float, float], n_rows: int, count: int) -> tuple[FloatArray, int]:
+def integer_units(largest: FloatArray, n_rows: int, count: int) -> tuple[FloatArray, int]:
     """What gradients and Hessians are multiplied by, and how many bits hold the number of rows.
 
     Powers of two, from the largest value and not from a sum, which depends on the order.

@@ -20,8 +20,11 @@ from rankwright.rankers.boosting._kernels.scheduler import (
     N_COPIES,
     N_LEAVES,
     SECOND,
+    SPLIT,
     START,
+    STEP,
     STOP,
+    SUM,
     finish_task,
     next_task,
     open_job,
@@ -91,10 +94,14 @@ def scan_block(bins, shared, growth, block, scratch):
     if job[N_COPIES] > 0 and stop - start <= shared.copied.shape[1]:
         words = shared.copied[block, : stop - start]
     own = first[starts[0] : starts[4]]
-    if len(own) == 4 * 256:
+    if job[STEP] == SPLIT:
+        pass  # the sums are those of all machines
+    elif len(own) == 4 * 256:
         sum_block(words, shared.rows[start:stop], pairs, own.reshape(4, 256, 2))
     else:
         sum_narrow_block(words, shared.rows[start:stop], pairs, starts, own)
+    if job[STEP] == SUM:
+        return
     if n_leaves > 1:
         subtract_block(own, second[starts[0] : starts[4]])
     for leaf in range(n_leaves):
@@ -110,8 +117,23 @@ def scan_block(bins, shared, growth, block, scratch):
                     if narrow_gain(at, leaves.total[leaf], growth) <= least:
                         continue
                 find_split(at, feature, bins, leaves, leaf, growth, best, scratch)
+        if best.feature[block, leaf] >= 0:
+            feature = best.feature[block, leaf]
+            at = sums[shared.starts[feature] : shared.starts[feature + 1]]
+            add_right(at, best.up[block, leaf], best.total[block, leaf])
         if best.gain[block, leaf] > best.leader[leaf]:
             best.leader[leaf] = best.gain[block, leaf]
+
+
+@njit(cache=True, inline="always")
+def add_right(at, up, total):
+    """Write the sums of the rows that go up."""
+    total[:] = 0
+    missing = len(at) - 1
+    for code in range(len(at)):
+        if up[MISSING if code == missing else code]:
+            total[0] += at[code, 0]
+            total[1] += at[code, 1]
 
 
 @njit(cache=True, inline="always")

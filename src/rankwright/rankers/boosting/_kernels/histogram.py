@@ -177,22 +177,6 @@ def add_block(words, rows, pairs, sums):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def add_leaf(codes, rows, pairs, sums):
-    """Add the rows of one leaf to its histogram of all features.
-
-    codes  (n_words, n_rows) uint32
-    pairs  (n_rows, 2) int64: of all rows, not of those of the leaf
-    sums   (4 * n_words, 256, 2) int64   changed
-    """
-    own = pairs
-    if len(rows) < len(pairs):
-        own = np.empty((len(rows), 2), np.int64)
-        gather(pairs, rows, own)
-    for word in range(len(codes)):
-        add_block(codes[word], rows, own, sums[4 * word : 4 * word + 4])
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
 def subtract_block(sums, both):
     """Turn the sums of two leaves into those of the second, given those of the first.
 

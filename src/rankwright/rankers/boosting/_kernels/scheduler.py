@@ -22,6 +22,7 @@ FIRST,    the slots of the sums of both leaves           the same
 SECOND
 N_LEAVES  one or two                                     the same
 N_COPIES  how many tasks copy rows; these come first     the same
+STEP      SUM histograms, SPLIT leaves by them, or BOTH  the same
 ========  =============================================  ==========================================
 
 The leader is the thread that grows the tree. TICKET and DONE change all the time; each has a cache
@@ -73,8 +74,19 @@ from numba.extending import intrinsic
 
 from rankwright.runtime.kernels import njit
 
-TICKET, DONE, START, STOP, FIRST, SECOND, N_LEAVES, N_COPIES = 0, 8, 16, 17, 18, 19, 20, 21
-JOB_WORDS = 22
+TICKET, DONE, START, STOP, FIRST, SECOND, N_LEAVES, N_COPIES, STEP = (
+    0,
+    8,
+    16,
+    17,
+    18,
+    19,
+    20,
+    21,
+    22,
+)
+JOB_WORDS = 23
+BOTH, SUM, SPLIT = 0, 1, 2
 WAITING, CLOSED = 0xFFFFFFFF, -1
 SHARES = os.name == "posix" and not config.DISABLE_JIT  # whether threads may share a job
 # How often a thread looks for work before it yields its CPU (about 0.1 ms), and before it sleeps

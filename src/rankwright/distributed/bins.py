@@ -1,32 +1,24 @@
-"""Bins and histograms of trees over shards; every sum is one of integers.
-
-What workers hold is a :class:`Block`: codes of bins and pairs of some queries. Which rows are in
-which leaf is worked out from the splits so far. A worker keeps that between tasks of one tree as a
-shortcut; without it (another worker took over) it starts from the root, with the same result.
-"""
+"""Bins of features over shards, from exact counts of values."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rankwright._typing import FloatArray, IntArray
 from rankwright.distributed.base import Engine, ShardedValues, side_by_side
 from rankwright.distributed.shards import Shard
 from rankwright.rankers.boosting.binning import (
-    BinnedRows,
     QuantileBins,
     column,
     find_categories,
     find_edges,
 )
-from rankwright.runtime import Team, ranges
+from rankwright.runtime import ranges
 
 VALUES = 1 << 23  # values of features that a worker counts at a time
 
@@ -172,121 +164,3 @@ def _find_bins(
 ) -> FloatArray:
     find = find_categories if categorical[feature] else find_edges
     return find(values, mass.astype(np.float64), max_bins)
-
-
-class Block(NamedTuple):
-    """The rows in use of a block of shards, in bins, and what gives their gradients."""
-
-    codes: NDArray[np.uint32]  # (n_words, n_rows)
-    copies: IntArray  # how many rows each counts as
-    losses: Any
-    start: FloatArray  # the scores that boosting starts from
-    keys: Any  # hashes of the queries of rows, or None if every tree is grown on all of them
-
-
-def encode_shards(shards: list[Shard], used: list[Used], bins: QuantileBins) -> Any:
-    with Team(1) as alone:
-        pairs = zip(shards, used, strict=True)
-        return np.concatenate([bins.encode(s.X, u.rows, alone) for s, u in pairs], axis=1)
-
-
-class Request(NamedTuple):
-    """What a round asks of workers."""
-
-    draw: Any  # which queries the tree is grown on
-    scales: FloatArray
-    bits: int
-    splits: list[tuple[int, int, bytes]]  # leaf, feature, which codes go up: all so far
-    n_new: int  # how many of the last splits to count the rows of
-    leaves: list[int]  # whose histograms to make
-
-
-@dataclass(eq=False)
-class Gradients:
-    """The gradients and Hessians of the rows of a block, and how far their tree has grown.
-
-    ``partition`` saves the next request the splits before it. It stays in the process that made
-    it: another worker makes the splits again.
-    """
-
-    gradient: FloatArray
-    hessian: FloatArray
-    partition: _Partition | None = None
-
-    def __reduce__(self) -> Any:
-        return Gradients, (self.gradient, self.hessian)
-
-
-def measure(block: Block, gradients: Gradients, draw: Any) -> tuple[FloatArray, int]:
-    """The largest gradient and Hessian, and on how many rows the tree is grown."""
-    largest = np.abs(gradients.gradient).max(initial=0), gradients.hessian.max(initial=0)
-    return np.array(largest), len(drawn_rows(block, draw))
-
-
-def join_measures(one: Any, other: Any) -> tuple[FloatArray, int]:
-    return np.maximum(one[0], other[0]), one[1] + other[1]
-
-
-def drawn_rows(block: Block, draw: Any) -> NDArray[np.int32]:
-    rows: NDArray[np.int32] = (
-        np.arange(len(block.copies), dtype=np.int32) if draw is None else draw.rows(block.keys)
-    )
-    return rows
-
-
-class _Partition:
-    """The rows of each leaf; leaf 0 is the root, split k makes leaves 2 k + 1 and 2 k + 2."""
-
-    def __init__(self, block: Block, gradients: Gradients, request: Request) -> None:
-        from rankwright.rankers.boosting._kernels.histogram import quantize
-
-        n = len(block.copies)
-        self.rows, self.buffer = drawn_rows(block, request.draw), np.zeros(n, np.int32)
-        self.pairs = np.zeros((n, 2), np.int64)
-        values = gradients.gradient, gradients.hessian
-        quantize(*values, block.copies, request.scales, request.bits, self.pairs)
-        self.bounds = [(0, len(self.rows))]
-
-    def follow(self, block: Block, splits: list[tuple[int, int, bytes]]) -> None:
-        """Make the splits that were not made yet."""
-        from rankwright.rankers.boosting._kernels.histogram import partition_rows
-
-        for leaf, feature, up in splits[len(self.bounds) // 2 :]:
-            start, stop = self.bounds[leaf]
-            codes, goes = block.codes[feature >> 2], np.frombuffer(bytearray(up), np.uint8)
-            rows, shift = self.rows[start:stop], 8 * (feature & 3)
-            n_down = partition_rows(codes, shift, goes, rows, self.buffer)
-            self.bounds += [(start, start + n_down), (start + n_down, stop)]
-
-
-def histograms(
-    block: Block, gradients: Gradients, request: Request, total: Any
-) -> tuple[IntArray, IntArray]:
-    """(n_new, 2) rows on both sides of the new splits; (n_leaves, n_features, 256, 2) sums.
-
-    They are added to ``total`` unless that is None.
-    """
-    from rankwright.rankers.boosting._kernels.histogram import add_leaf
-
-    known, gradients.partition = gradients.partition, None
-    if known is None or len(known.bounds) > 2 * len(request.splits) + 1:
-        known = _Partition(block, gradients, request)
-    known.follow(block, request.splits)
-    shape = len(request.leaves), 4 * len(block.codes), 256, 2
-    before, sums = (0, np.zeros(shape, np.int64)) if total is None else total
-    for number, leaf in enumerate(request.leaves):
-        rows = known.rows[slice(*known.bounds[leaf])]
-        add_leaf(block.codes, rows, known.pairs, sums[number])
-    sizes = np.diff(np.array(known.bounds)).ravel()[len(known.bounds) - 2 * request.n_new :]
-    gradients.partition = known
-    return before + sizes.reshape(-1, 2).astype(np.int64), sums
-
-
-def add_pairs(one: Any, other: Any) -> Any:
-    return one[0] + other[0], one[1] + other[1]
-
-
-def no_rows(bins: QuantileBins, monotone: Any) -> BinnedRows:
-    """The bins without a row, for what needs histograms only."""
-    n_features = len(bins.edges)
-    return bins.binned(np.zeros((0, n_features)), np.zeros(0, np.int64), monotone, Team(1))
