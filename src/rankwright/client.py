@@ -8,7 +8,7 @@ import random
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
@@ -68,7 +68,9 @@ class Client:
         kind = (
             http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         )
-        self._connect = lambda: kind(str(parts.hostname), parts.port, timeout=timeout)
+        self._connect: Callable[[], Any] = partial(
+            kind, str(parts.hostname), parts.port, timeout=timeout
+        )
         self._local = threading.local()
 
     # Ranking.

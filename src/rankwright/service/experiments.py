@@ -102,11 +102,18 @@ class Experiment(msgspec.Struct):
         )
 
 
-class _Counts(msgspec.Struct):
+class Counts(msgspec.Struct):
     """All experiments, and the last entry of the log that they have counted."""
 
     last_seq: int = 0
     experiments: dict[str, Experiment] = {}
+
+    def reset(self) -> None:
+        """Before the log is counted again from its beginning."""
+        self.last_seq = 0
+        for experiment in self.experiments.values():
+            experiment.wins = experiment.losses = experiment.ties = 0
+            experiment.open = {}
 
 
 class Experiments:
@@ -114,7 +121,7 @@ class Experiments:
 
     def __init__(self, store: Store) -> None:
         self._store, self._lock = store, threading.RLock()
-        self._counts = store.state_as("experiments", _Counts) or _Counts()
+        self._counts = store.state_as("experiments", Counts) or Counts()
 
     @property
     def last_seq(self) -> int:
@@ -196,10 +203,7 @@ class Experiments:
     def reset_counts(self) -> None:
         """Before the log is counted again from its beginning."""
         with self._lock:
-            self._counts.last_seq = 0
-            for experiment in self._all():
-                experiment.wins = experiment.losses = experiment.ties = 0
-                experiment.open = {}
+            self._counts.reset()
 
     def _all(self) -> list[Experiment]:
         return list(self._counts.experiments.values())

@@ -320,7 +320,7 @@ class Models:
         columns = "version, time, about, file"
         for row in self._store.select(f"SELECT {columns} FROM models ORDER BY time"):
             try:
-                yield _restored(*row)
+                yield restored(*row)
             except (Problem, ValueError) as error:
                 raise DamagedStore(
                     f"the model {row[0]!r} cannot be read ({error}).", file=self._store.path
@@ -459,7 +459,8 @@ def _served(path: str, name: str, source: Source, content: bytes) -> Served:
     )
 
 
-def _restored(version: str, moment: float, about: bytes, content: bytes) -> Served:
+def restored(version: str, moment: float, about: bytes, content: bytes) -> Served:
+    """A model from its row in the store."""
     kept = msgspec.msgpack.decode(about)
     served = served_from_bytes(content, kept["name"], kept["source"])
     return replace(served, version=version, time=moment, measures=kept["measures"])

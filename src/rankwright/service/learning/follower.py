@@ -10,7 +10,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import islice, takewhile
 from typing import Any
 
@@ -25,7 +25,7 @@ from rankwright.service.log.entries import (
     decode_feedback,
     decode_judgment,
 )
-from rankwright.service.log.reader import CurrentJudgments, Entry
+from rankwright.service.log.reader import CurrentJudgments, Entry, LogReader
 from rankwright.service.log.store import Store, put_state
 from rankwright.service.models import LIVE, Models, Served
 
@@ -207,12 +207,7 @@ class Follower:
             raise
 
     def _learn(self, live: LiveRanker, entry: Entry) -> None:
-        if entry.kind == "feedback":
-            live.apply(entry.seq, decode_feedback(entry.body), self._event(entry.event))
-        elif entry.seq in self.judgments:
-            live.apply(entry.seq, *decode_judgment(entry.body).as_feedback())
-        else:
-            live.pass_over(entry.seq, taken_back=_is_graded(decode_judgment(entry.body)))
+        _learn(live, entry, self.judgments, self._event)
 
     def _relearned(self, last: int) -> LiveRanker:
         """The ranker after an entry, learned from the latest snapshot before it."""
@@ -354,6 +349,35 @@ class Follower:
             if event.features:
                 return event
         return None
+
+
+def replayed(log: LogReader, plan: Plan, last: int) -> LiveRanker:
+    """The ranker that has learned the log up to an entry, from its beginning."""
+    current = CurrentJudgments(takewhile(lambda e: e.seq <= last, log.entries(("judgment",))))
+    kinds = ("feedback", "judgment") if plan.labels == "grades" else ("feedback",)
+
+    def event_of(event: str | None) -> Event | None:
+        entry = None if event is None else log.find(event, "event")
+        return None if entry is None else decode_event(entry.body)
+
+    live = LiveRanker(plan)
+    for entry in takewhile(lambda entry: entry.seq <= last, log.entries(kinds)):
+        _learn(live, entry, current, event_of)
+    return live
+
+
+def _learn(
+    live: LiveRanker,
+    entry: Entry,
+    judgments: CurrentJudgments,
+    event_of: Callable[[str | None], Event | None],
+) -> None:
+    if entry.kind == "feedback":
+        live.apply(entry.seq, decode_feedback(entry.body), event_of(entry.event))
+    elif entry.seq in judgments:
+        live.apply(entry.seq, *decode_judgment(entry.body).as_feedback())
+    else:
+        live.pass_over(entry.seq, taken_back=_is_graded(decode_judgment(entry.body)))
 
 
 def _of_plan(content: bytes, plan: Plan) -> LiveRanker | None:

@@ -6,9 +6,9 @@ import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import chain, groupby
 from typing import Any, NamedTuple
 
@@ -115,7 +115,7 @@ class Store(LogReader):
         path = os.path.realpath(path)  # a second name of the file is the same lock
         self._lock_file = _lock(path, wait)
         try:
-            self._writer = _open(path)
+            self._writer = open_store(path)
         except apsw.Error as error:
             self._lock_file.close()
             raise DamagedStore(f"it is not a log of rankwright ({error}).", file=path) from error
@@ -346,7 +346,7 @@ def _resolve(future: Future[Any] | None, result: Any) -> None:
             future.set_result(result)
 
 
-def _open(path: str) -> Any:
+def open_store(path: str) -> Any:
     """The writing connection: durable commits, deleted rows overwritten, no shared writer."""
     version = tuple(int(part) for part in apsw.sqlite_lib_version().split("."))
     if version < OLDEST_SQLITE:
@@ -387,6 +387,16 @@ def _migrate(db: Any, path: str) -> None:
             if found != columns:
                 raise DamagedStore(f"its table {table} has the columns {found}.", file=path)
         db.execute(f"PRAGMA user_version={VERSION}")
+
+
+@contextmanager
+def locked(path: str) -> Iterator[None]:
+    """Keep services away from a file for a while."""
+    file = _lock(path, 0.0)
+    try:
+        yield
+    finally:
+        file.close()
 
 
 def _lock(path: str, wait: float) -> Any:
