@@ -149,7 +149,7 @@ EDITS: dict[str, Callable[[Any], Any]] = {
         vector=models(file)[3]["learned"]["user_coef_"]
     ),
     "implicit features are text": lambda file: implicit(file).update(vector="all", average="none"),
-    "no damping": lambda file: models(file)[2]["params"].update(damping=0.0),
+    "negative damping": lambda file: models(file)[2]["params"].update(damping=-1.0),
     "an attribute nobody learned": lambda file: blend(file)["learned"].update(_weigh_=1),
 }
 
