@@ -75,7 +75,7 @@ def test_a_reader_says_what_is_wrong_and_where(tmp_path: Path) -> None:
     with pytest.raises(FileFormatError) as words:
         rw.read_items(path)
     assert fields(words.value) | {"fix": ""} == {
-        "kind": "text grades",
+        "kind": "bad grade",
         "file": str(path),
         "line": 3,
         "column": 9,

@@ -396,7 +396,7 @@ def test_requests_do_not_wait_while_tree_kernels_compile(serve, tmp_path, monkey
     before = client.rank(sample.X[:9])["items"]
     go_on.set()
     client.service._warming.join(60)
-    assert client.get("/readyz").status_code == 200
+    wait_until_ready(client)
     assert set(compiled) == {"rankwright-warm"}
     assert client.rank(sample.X[:9])["items"] == before
     assert len(set(compiled)) == 2  # the request was scored by the kernel
@@ -407,7 +407,7 @@ def test_requests_do_not_wait_while_tree_kernels_compile(serve, tmp_path, monkey
 def test_the_state_of_the_service_is_told(serve):
     client = serve(learn="PRank")
     assert client.get("/healthz").json()["status"] == "ok"
-    assert client.get("/readyz").status_code == 200
+    wait_until_ready(client)
     event = client.rank(ROWS)["event"]
     client.feedback(event, grades={"a0": 1, "a1": 5})
     client.wait_until_learned()
@@ -571,3 +571,11 @@ def test_a_short_retention_is_swept_often(serve):
     while list(client.service.store.entries()) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not list(client.service.store.entries())
+
+
+def wait_until_ready(client):
+    """A service is ready when what its pages use is compiled."""
+    deadline = time.monotonic() + 60
+    while client.get("/readyz").status_code != 200:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

@@ -247,7 +247,7 @@ class ProportionalOdds(OrdinalMachine):
     >>> model.predict([[0.0], [3.0], [9.0]])
     array([1., 2., 3.])
     >>> model.predict_proba([[3.0]]).round(2)
-    array([[0.44, 0.54, 0.02]])
+    array([[0.29, 0.63, 0.07]])
     """
 
     _usual_grid: ClassVar = {"C": "1.0,10.0,100.0,1000.0,10000.0"}
