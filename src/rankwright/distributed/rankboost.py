@@ -23,7 +23,7 @@ from rankwright.distributed.shards import Shard, ShardedRows, join_grades, join_
 from rankwright.exceptions import DegenerateDataWarning, ParameterError
 from rankwright.feedback.pair_weights import (
     NO_CHANGE,
-    Levels,
+    GradeGroups,
     LevelState,
     Move,
     PairDistribution,
@@ -37,7 +37,7 @@ from rankwright.feedback.pair_weights import (
 from rankwright.rankers.boosting.binning import integer_mass
 from rankwright.rankers.boosting.ensemble import (
     BASELINE_ROWS,
-    Ensemble,
+    BoostedEnsemble,
     feature_parts,
     typical_rows,
 )
@@ -88,7 +88,7 @@ class Rows(NamedTuple):
 
     shard: Any  # the place of each row: its shard in the block, and its number there
     row: IntArray
-    levels: Levels
+    levels: GradeGroups
     scale: float  # the logarithm of the weight of all pairs
 
 
@@ -340,7 +340,7 @@ def _boost(model: Any, engine: Engine, rows: ShardedRows, validation: Any, facts
     if facts.n_rows:
         rounds, z = _rounds(model, engine, rows, validation, facts)
     kept = validation.n_kept(len(rounds)) if validation else len(rounds)
-    ensemble = Ensemble.from_rounds(rows.n_features, False, rounds[:kept], False, False)
+    ensemble = BoostedEnsemble.from_rounds(rows.n_features, False, rounds[:kept], False, False)
     scorer = ensemble.scorer(kept)
     measured = engine.reduce(engine.map(disorder, rows.shards, scorer), np.add)
     wrong, tied = (measured / facts.weight).tolist() if facts.weight else (0.0, 0.0)

@@ -22,7 +22,7 @@ from rankwright.feedback.pairs import Pairs
 from rankwright.runtime import FEW_ROWS, map_blocks
 
 if TYPE_CHECKING:
-    from rankwright.feedback.pair_weights import Levels
+    from rankwright.feedback.pair_weights import GradeGroups
 
 Flags = NDArray[np.uint8]
 
@@ -280,7 +280,7 @@ class NdcgGains(NamedTuple):
     gain: FloatArray  # (n_levels,) (2 ** grade - 1) / ideal DCG of the query
 
     @classmethod
-    def of(cls, levels: Levels) -> Self:
+    def of(cls, levels: GradeGroups) -> Self:
         copies = copies_of(levels.weight)
         if not len(levels.grade):
             return cls(copies, levels.grade)

@@ -28,7 +28,7 @@ MAX_BOUNDED = 2.0  # the largest step after which the weight of all pairs is bou
 MAX_TRAVEL, MAX_MOVES = 64.0, 50  # sum of steps and moves before a refresh from the scores
 
 
-class Levels(NamedTuple):
+class GradeGroups(NamedTuple):
     """Documents on the levels of queries: each belongs above all documents of lower levels.
 
     A level is one grade of one query (grades ascending), a document is a row on a level; with
@@ -71,7 +71,7 @@ class Levels(NamedTuple):
 
 
 class LevelState(NamedTuple):
-    """What sums over the pairs of ``Levels`` keep from round to round.
+    """What sums over the pairs of ``GradeGroups`` keep from round to round.
 
     A document rises with its score where it is the lower of a pair (``rising = w exp(s - high)``)
     and falls with it where it is the upper (``falling = w exp(low - s)``). ``high`` and ``low`` are
@@ -90,7 +90,7 @@ class LevelState(NamedTuple):
     query_sum: FloatArray  # (n_queries,) the weight of all pairs
 
     @classmethod
-    def empty(cls, levels: Levels) -> Self:
+    def empty(cls, levels: GradeGroups) -> Self:
         n, n_levels, n_queries = map(len, (levels.row, levels.grade, levels.query_weight))
         shapes = (n_levels, n_levels, n, n, (6, n_levels), *[n_levels] * 4, n_queries)
         return cls(*(np.zeros(shape) for shape in shapes))
@@ -122,7 +122,7 @@ class Potentials(NamedTuple):
 
 def read_feedback(
     feedback: Feedback, n_items: int, key: NDArray[Any] | None = None
-) -> tuple[IntArray, Levels, PairList]:
+) -> tuple[IntArray, GradeGroups, PairList]:
     """The rows that are in some pair, and the feedback about them.
 
     Rows are numbered by their position in the first array, those of a level side by side, in the
@@ -145,7 +145,7 @@ def read_feedback(
     return rows, levels, PairList(number[lower], number[upper], weight, np.zeros(len(weight)))
 
 
-def count_roles(levels: Levels, pairs: PairList, n_rows: int) -> tuple[int, int]:
+def count_roles(levels: GradeGroups, pairs: PairList, n_rows: int) -> tuple[int, int]:
     """How many rows are the lower, and how many the upper, of some pair."""
     lower, upper = np.zeros(n_rows, bool), np.zeros(n_rows, bool)
     first, last = levels.query_ptr[:-1], levels.query_ptr[1:] - 1
@@ -178,7 +178,7 @@ def pointers(counts: Any) -> IntArray:
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])
 
 
-def _join_levels(terms: list[tuple[float, Any]], key: NDArray[Any] | None) -> Levels:
+def _join_levels(terms: list[tuple[float, Any]], key: NDArray[Any] | None) -> GradeGroups:
     """Several graded feedbacks as one, without documents that are in no pair of positive weight."""
     parts = [_arrays(factor, term) for factor, term in terms] or [_arrays(1.0, Bipartite([], []))]
     n_levels = pointers([len(part[4]) for part in parts])
@@ -196,7 +196,7 @@ def _join_levels(terms: list[tuple[float, Any]], key: NDArray[Any] | None) -> Le
     order = np.argsort(level, kind="stable") if key is None else np.lexsort((key[row], level))
     kept_levels, sizes = np.unique(level, return_counts=True)
     kept_queries, heights = np.unique(query[kept_levels], return_counts=True)
-    return Levels(
+    return GradeGroups(
         row[order],
         weight[order],
         pointers(sizes),
@@ -442,7 +442,7 @@ class PairDistribution:
                 out[:] = np.bincount(self.levels.row[: len(values)], values, len(out))
 
 
-def _query_parts(levels: Levels) -> list[tuple[int, int]]:
+def _query_parts(levels: GradeGroups) -> list[tuple[int, int]]:
     """Ranges of queries with about as many documents each."""
     ends = levels.level_ptr[levels.query_ptr[1:]]
     n = len(levels.row)

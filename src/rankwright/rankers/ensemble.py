@@ -38,7 +38,7 @@ from rankwright.scoring.sums import Sum
 from rankwright.scoring.transforms import Mapped
 
 if TYPE_CHECKING:
-    from rankwright.rankers.boosting.ensemble import Explanation
+    from rankwright.rankers.boosting.ensemble import PairExplanation
 
 SCALERS = (StandardScaler, MinMaxScaler, MaxAbsScaler, QueryNormalizer)
 STILL = 1e-12  # of the size of scores: a smaller deviation is rounding
@@ -253,7 +253,7 @@ class RankEnsemble(Ranker):
         self._use_given()
         return self._shapley(np.zeros((1, self.n_features_in_)))[1]
 
-    def explain(self, x1: Any, x0: Any, n: int | None = None) -> Explanation:
+    def explain(self, x1: Any, x0: Any, n: int | None = None) -> PairExplanation:
         """Explain why row ``x1`` scores higher (or lower) than row ``x0``, by feature.
 
         The contributions are differences of Shapley values and add up to the difference of scores.
@@ -266,7 +266,7 @@ class RankEnsemble(Ranker):
             The number of largest contributions to show; all by default.
         """
         from rankwright.rankers.boosting import explain
-        from rankwright.rankers.boosting.ensemble import Explanation
+        from rankwright.rankers.boosting.ensemble import PairExplanation
 
         check_is_fitted(self)
         schema.optional(schema.at_least(0)).check("RankEnsemble.explain", "n", n)
@@ -275,7 +275,7 @@ class RankEnsemble(Ranker):
         high, low = self._shapley(rows, centered=False)[0]
         scores = self._fitted_scorer().decision_function(rows)
         parts = explain.by_feature(high - low, explain.names_of(self))
-        return Explanation(float(scores[0] - scores[1]), tuple(parts[:n]))
+        return PairExplanation(float(scores[0] - scores[1]), tuple(parts[:n]))
 
     @property
     def feature_importances_(self) -> FloatArray:

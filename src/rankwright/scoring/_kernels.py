@@ -43,14 +43,14 @@ def _child(node, x, nodes, default, categories):
     The code has no branches unless there are categories: numba leaves lines out where ``default``
     or ``categories`` is None.
     """
-    up = x > nodes.threshold[node]
+    goes_right = x > nodes.threshold[node]
     if default is not None:
-        up |= (x != x) & (default[node] == 1)
+        goes_right |= (x != x) & (default[node] == 1)
     if categories is not None:
         start, stop = categories.ptr[node], categories.ptr[node + 1]
         if start < stop and x == x:
-            up = _is_listed(categories.value, start, stop, x)
-    return nodes.child[2 * node + up]
+            goes_right = _is_listed(categories.value, start, stop, x)
+    return nodes.child[2 * node + goes_right]
 
 
 @njit(cache=True, nogil=True)
@@ -58,7 +58,7 @@ def add_trees(X, nodes, default, categories, scores):
     """Add weight * value of the leaf of every tree to the score of each row.
 
     nodes       Nodes, of trees
-    default     (n_nodes,) int64: 1 if a row without a value goes up; None if X has no NaN
+    default     (n_nodes,) int64: 1 if a row without a value goes right; None if X has no NaN
     categories  Categories, of trees, or None
     scores      (n_rows,) float64, changed
     """

@@ -42,7 +42,7 @@ class Nodes(NamedTuple):
 
 
 class Categories(NamedTuple):
-    """Values that go up at node n: ``value[ptr[n] : ptr[n + 1]]``; none if n splits by threshold.
+    """Values that go right at node n: ``value[ptr[n] : ptr[n + 1]]``; none if n has a threshold.
 
     ``known`` are the different values of all nodes, ``key`` the pairs (node, index in ``known``)
     as ascending numbers node * len(known) + index.
@@ -59,7 +59,7 @@ class Masks(NamedTuple):
 
     A column holds codes of 8 bits, the number of its thresholds that are below a feature's value.
     A feature with more than 255 thresholds has several. Column c + n_columns is column c for nodes
-    that send NaN up: its code of NaN is 255, not 0.
+    that send NaN right: its code of NaN is 255, not 0.
 
     Attributes
     ----------
@@ -83,10 +83,10 @@ class Masks(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class Node:
-    """A node of a tree in the making: an inner node, or a leaf (feature -1).
+    """A node of a tree that is being grown: an inner node, or a leaf (feature -1).
 
     ``low`` and ``high`` are numbers of nodes of the same tree. ``gain`` is what the split added,
-    ``cover`` how many training rows came through, ``up`` which codes of bins go to ``high``.
+    ``cover`` how many training rows came through, ``goes_right`` which bins go to ``high``.
     """
 
     feature: int = -1
@@ -98,7 +98,7 @@ class Node:
     gain: float = 0.0
     cover: int = 0
     categories: Sequence[float] | FloatArray = ()
-    up: Any = None
+    goes_right: Any = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -375,7 +375,7 @@ def _sum_trees(X: FloatArray, nodes: Nodes, categories: Categories | None) -> Fl
     start = np.tile(np.arange(n_rows) * width, n_trees)  # of the row in ``flat``
     for level in range(1, int(nodes.depth.max(initial=0)) + 1):
         x = flat.take(start + nodes.feature.take(at))
-        at = nodes.child.take(2 * at + go_up(x, at, nodes, categories, has_nan))
+        at = nodes.child.take(2 * at + goes_right_at(x, at, nodes, categories, has_nan))
         if level % LEVELS == 0:
             moving = np.flatnonzero(nodes.child.take(2 * at) != at)
             if 2 * moving.size < at.size:
@@ -387,20 +387,22 @@ def _sum_trees(X: FloatArray, nodes: Nodes, categories: Categories | None) -> Fl
     return running_sum(added)
 
 
-def go_up(
+def goes_right_at(
     x: FloatArray, at: IntArray, nodes: Nodes, categories: Categories | None, has_nan: bool = True
 ) -> BoolArray:
-    """Whether rows with the values x go up at the nodes ``at``."""
-    up = x > nodes.threshold.take(at)
+    """Whether rows with the values x go right at the nodes ``at``."""
+    goes_right = x > nodes.threshold.take(at)
     if has_nan:
-        up |= np.isnan(x) & (nodes.default.take(at) == 1)
+        goes_right |= np.isnan(x) & (nodes.default.take(at) == 1)
     if categories is not None:
-        _decide_categories(up, x, at, categories)
-    return up
+        _decide_categories(goes_right, x, at, categories)
+    return goes_right
 
 
-def _decide_categories(up: BoolArray, x: FloatArray, at: IntArray, categories: Categories) -> None:
-    """Correct ``up`` at the nodes that split by category."""
+def _decide_categories(
+    goes_right: BoolArray, x: FloatArray, at: IntArray, categories: Categories
+) -> None:
+    """Correct ``goes_right`` at the nodes that split by category."""
     listed = categories.ptr.take(at + 1) > categories.ptr.take(at)
     pairs = np.flatnonzero(listed & ~np.isnan(x))
     if not pairs.size:
@@ -409,7 +411,7 @@ def _decide_categories(up: BoolArray, x: FloatArray, at: IntArray, categories: C
     index = np.minimum(np.searchsorted(categories.known, x), categories.known.size - 1)
     key = at * categories.known.size + index
     entry = np.minimum(np.searchsorted(categories.key, key), categories.key.size - 1)
-    up[pairs] = (categories.known[index] == x) & (categories.key[entry] == key)
+    goes_right[pairs] = (categories.known[index] == x) & (categories.key[entry] == key)
 
 
 def leaf_masks(trees: Any) -> Masks | None:
@@ -473,7 +475,7 @@ def _steps(tree: IntArray, byte: IntArray, parts: Any, n_blocks: int) -> tuple[I
     block, row, second = block[order], row[order], second[order]
     at = np.cumsum(second == 0) - 1
     step = np.zeros((int((second == 0).sum()), 7), np.uint16)
-    step[:, 5] = MOST_CODES  # of a second node that there is not
+    step[:, 5] = MOST_CODES  # where there is no second node
     step[at, 0] = row
     for column, values in enumerate(parts, 1):
         step[at, column + 3 * second] = values[order]

@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 from rankwright._typing import FloatArray, IntArray
 from rankwright.feedback.base import Feedback, Grades, as_grades
 from rankwright.rankers import schema
-from rankwright.rankers.boosting.binning import MAX_BINS, Columns
-from rankwright.rankers.boosting.ensemble import THRESHOLDS, ThresholdRanker, round_scores
+from rankwright.rankers.boosting.binning import MAX_BINS, FeatureColumns
+from rankwright.rankers.boosting.ensemble import THRESHOLDS, BoostedThresholds, round_scores
 from rankwright.rankers.boosting.weak_learners.features import WeakRanking, edge_alpha
 from rankwright.rankers.boosting.weak_learners.splitting import (
     DEFAULTS,
@@ -29,7 +29,7 @@ from rankwright.runtime import Team
 Edge = tuple[float, int, int, int]  # edge, feature, cut, default
 
 
-class AdaBoostRanker(ThresholdRanker):
+class AdaBoostRanker(BoostedThresholds):
     r"""AdaBoost for ranking: order rows by the score of a relevant-or-not classifier.
 
     The authors of RankBoost propose it for comparison: with two grades, ranking can also be treated
@@ -123,7 +123,7 @@ class AdaBoostRanker(ThresholdRanker):
         with Team.for_rows(X) as pool:
             if rows.has_two_sides:
                 abstain = self.absent == "abstain"
-                columns = Columns(X, rows.rows, rows.weight, self.max_bins, abstain)
+                columns = FeatureColumns(X, rows.rows, rows.weight, self.max_bins, abstain)
                 rounds = self._boost(threshold_scan(columns, pool), rows, smoothing, validation)
         self.intercept_ = 0.0
         for weak in self._keep(rounds, validation):

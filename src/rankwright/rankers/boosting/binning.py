@@ -72,7 +72,7 @@ class Column:
         )
 
 
-class Columns:
+class FeatureColumns:
     """The features of the rows in use, with their values in bins.
 
     Parameters
@@ -181,7 +181,7 @@ class Columns:
             mass = np.insert(mass, group, max(left, 0))
         begins = np.zeros(len(mass), bool)
         find_bins(mass[::-1].astype(np.float64), self.max_bins, begins)
-        # find_bins goes up and marks the first value of each bin; here bins go down.
+        # find_bins goes right and marks the first value of each bin; here bins go left.
         downward = np.concatenate([[False], begins[1:][::-1]])
         implied_starts = group >= 0 and bool(downward[group])
         starts[:] = False
@@ -209,7 +209,7 @@ class SparseBins(NamedTuple):
     value: FloatArray  # (n_bins,) the highest value of each bin
 
     @classmethod
-    def read(cls, columns: Columns) -> Self:
+    def read(cls, columns: FeatureColumns) -> Self:
         """A bin per value, unless a feature has more values than bins are allowed."""
         from rankwright.rankers.boosting._kernels.binning import sort_entries
 
@@ -236,7 +236,7 @@ class BinnedRows(NamedTuple):
     codes: NDArray[np.uint32]  # (n_blocks, n_rows)
     n_bins: IntArray  # (n_features,) without the one of missing values
     categorical: BoolArray  # (n_features,)
-    n_categories: IntArray  # (n_features,) codes below this one are categories that may go up
+    n_categories: IntArray  # (n_features,) codes below this one are categories that may go right
     monotone: NDArray[np.int8]  # (n_features,) +1, -1 or 0: the direction that a feature must keep
 
 
@@ -318,12 +318,14 @@ class QuantileBins:
             np.asarray(monotone, np.int8),
         )
 
-    def name_split(self, feature: int, cut: int, up: Any) -> tuple[float, FloatArray]:
-        """The value that rows with a code above the cut exceed, and the categories that go up."""
+    def name_split(
+        self, feature: int, bin_threshold: int, goes_right: Any
+    ) -> tuple[float, FloatArray]:
+        """The value that codes above the bin threshold exceed, and the categories that go right."""
         edges = self.edges[feature]
         if self.categorical[feature]:
-            return 0.0, edges[up[: len(edges)] == 1]
-        return (-np.inf if cut < 0 else float(edges[cut])), np.zeros(0)
+            return 0.0, edges[goes_right[: len(edges)] == 1]
+        return (-np.inf if bin_threshold < 0 else float(edges[bin_threshold])), np.zeros(0)
 
 
 def column(X: Any, feature: int) -> FloatArray:

@@ -38,7 +38,7 @@ class Contribution:
 
 
 @dataclass(frozen=True)
-class Explanation:
+class PairExplanation:
     """Why one row scores higher than another: weak rankings by contribution.
 
     ``difference`` is the difference of the two scores, the sum of all contributions.
@@ -53,7 +53,7 @@ class Explanation:
 
 
 @dataclass(frozen=True)
-class Curve:
+class StepCurve:
     """The contribution of a feature: ``value[k]`` if k thresholds are below its value.
 
     Attributes
@@ -139,7 +139,7 @@ def _abstains(model: Any) -> bool:
 
 
 @dataclass(frozen=True)
-class Ensemble:
+class BoostedEnsemble:
     """Weak rankings in the order of their rounds: thresholds, values (with ``scale``) or trees.
 
     The arrays are RankBoost's learned attributes of the same names; those of the other kinds of
@@ -285,7 +285,7 @@ def gain_shares(trees: Trees) -> FloatArray:
     return gain / gain.sum() if gain.sum() > 0 else gain
 
 
-class ThresholdRanker(Ranker):
+class BoostedThresholds(Ranker):
     """A sum of thresholds on single features, the learned attributes ``THRESHOLDS``."""
 
     _family: ClassVar = "boosting"
@@ -300,7 +300,7 @@ class ThresholdRanker(Ranker):
         self.best_iteration_ = validation.n_kept(len(rounds)) if validation else len(rounds)
         kept = rounds[: self.best_iteration_]
         thresholds = [weak for weak in kept if weak.feature >= 0]
-        arrays = Ensemble.from_rounds(1, False, thresholds, False, False)
+        arrays = BoostedEnsemble.from_rounds(1, False, thresholds, False, False)
         self.feature_, self.threshold_ = arrays.feature, arrays.threshold
         self.default_, self.alpha_ = arrays.default, arrays.alpha
         return kept
@@ -309,14 +309,14 @@ class ThresholdRanker(Ranker):
         return True
 
     def _scorer(self) -> Scorer:
-        return Ensemble.of(self).scorer(len(self.alpha_))
+        return BoostedEnsemble.of(self).scorer(len(self.alpha_))
 
 
 def round_scores(weak: Any, X: Any, absent_abstains: bool = False) -> FloatArray:
     """What one round adds to the scores of rows."""
     trees = isinstance(weak, Tree)
     values = isinstance(weak, WeakRanking) and weak.scale != 0.0
-    single = Ensemble.from_rounds(X.shape[1], absent_abstains, [weak], trees, values)
+    single = BoostedEnsemble.from_rounds(X.shape[1], absent_abstains, [weak], trees, values)
     return single.scorer(1).decision_function(X)
 
 

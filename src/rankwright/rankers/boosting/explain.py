@@ -13,16 +13,16 @@ from rankwright._typing import BoolArray, FloatArray, IntArray
 from rankwright.exceptions import DataError, ParameterError
 from rankwright.rankers.base import Ranker
 from rankwright.rankers.boosting.ensemble import (
+    BoostedEnsemble,
     Contribution,
-    Ensemble,
-    Explanation,
+    PairExplanation,
     feature_parts,
 )
 from rankwright.rankers.schema import at_least, optional
 from rankwright.runtime import map_blocks, n_threads, ranges
 from rankwright.scoring.base import Scorer, columns_of, row_blocks
 from rankwright.scoring.linear import Additive, Slopes
-from rankwright.scoring.trees import Trees, go_up
+from rankwright.scoring.trees import Trees, goes_right_at
 
 VALUES_PER_BLOCK = 1 << 22
 
@@ -76,10 +76,10 @@ class Explained(Ranker):
         check_is_fitted(self)
         at_least(1).check(type(self).__name__, "n_estimators", n_estimators)
         X = self._validated(X, reset=False)
-        scores: FloatArray = Ensemble.of(self).scorer(n_estimators).decision_function(X)
+        scores: FloatArray = BoostedEnsemble.of(self).scorer(n_estimators).decision_function(X)
         return scores
 
-    def explain(self, x1: Any, x0: Any, n: int | None = None) -> Explanation:
+    def explain(self, x1: Any, x0: Any, n: int | None = None) -> PairExplanation:
         """Explain why row ``x1`` scores higher (or lower) than row ``x0``.
 
         A sum of weak rankings is explained by the weak rankings on which the rows differ; trees by
@@ -100,9 +100,9 @@ class Explained(Ranker):
             high, low = tree_shap(scorer, rows)
             parts = by_feature(high - low, names)
         else:
-            parts = Ensemble.of(self).contributions(rows, names)
+            parts = BoostedEnsemble.of(self).contributions(rows, names)
         scores = scorer.decision_function(rows)
-        return Explanation(float(scores[0] - scores[1]), tuple(parts[:n]))
+        return PairExplanation(float(scores[0] - scores[1]), tuple(parts[:n]))
 
     def _baseline(self, scorer: Scorer) -> FloatArray:
         if not isinstance(scorer, Additive | Slopes):
@@ -160,7 +160,7 @@ class Paths(NamedTuple):
     ----------
     value, share : (n_leaves,) weight * value of the leaf, and the share of training rows in it
     entry_ptr, slot_ptr : (n_leaves + 1,) where the splits and the slots of a leaf begin
-    node, is_up, slot : (n_entries,) a split on the path, the way taken, its slot in the leaf
+    node, is_right, slot : (n_entries,) a split on the path, the way taken, its slot in the leaf
     feature, zero : (n_slots,) a feature on the path, the share of training rows that pass it
     points : (n + 1, n, 2) nodes and weights of Gauss-Legendre quadrature with 0 .. n points
     """
@@ -170,7 +170,7 @@ class Paths(NamedTuple):
     entry_ptr: IntArray
     slot_ptr: IntArray
     node: IntArray
-    is_up: BoolArray
+    is_right: BoolArray
     slot: IntArray
     feature: IntArray
     zero: FloatArray
@@ -194,18 +194,21 @@ def leaf_paths(trees: Trees) -> Paths:
             node, path, zeros = stack.pop()
             feature = int(trees.feature[node])
             if feature >= 0:
-                for is_up, child in ((False, int(trees.low[node])), (True, int(trees.high[node]))):
+                for is_right, child in (
+                    (False, int(trees.low[node])),
+                    (True, int(trees.high[node])),
+                ):
                     share = cover[child] / cover[node] if cover[node] else 0.5
                     passed = {**zeros, feature: zeros.get(feature, 1.0) * share}
-                    stack.append((child, (*path, (node, is_up, feature)), passed))
+                    stack.append((child, (*path, (node, is_right, feature)), passed))
                 continue
             slot_of = {feature: i for i, feature in enumerate(zeros)}
-            entries += [(at, is_up, slot_of[feature]) for at, is_up, feature in path]
+            entries += [(at, is_right, slot_of[feature]) for at, is_right, feature in path]
             slots += zeros.items()
             share = float(np.prod(list(zeros.values())))
             leaves.append((weight * float(trees.value[node]), share, len(entries), len(slots)))
     value, share, entry_ends, slot_ends = _columns(leaves, 4)
-    node, is_up, slot = _columns(entries, 3)
+    node, is_right, slot = _columns(entries, 3)
     feature, zero = _columns(slots, 2)
     return Paths(
         value=value,
@@ -213,7 +216,7 @@ def leaf_paths(trees: Trees) -> Paths:
         entry_ptr=np.append(0, entry_ends).astype(np.int64),
         slot_ptr=np.append(0, slot_ends).astype(np.int64),
         node=node.astype(np.int64),
-        is_up=is_up.astype(bool),
+        is_right=is_right.astype(bool),
         slot=slot.astype(np.int64),
         feature=feature.astype(np.int64),
         zero=zero,
@@ -242,21 +245,21 @@ def tree_shap(trees: Trees, X: Any) -> FloatArray:
     return values
 
 
-def _add_shap(paths: Paths, up: BoolArray, values: FloatArray) -> None:
+def _add_shap(paths: Paths, goes_right: BoolArray, values: FloatArray) -> None:
     from rankwright.rankers.boosting._kernels.predictor import add_shap_values
 
-    rows = ranges(len(up), n_threads())
-    map_blocks(lambda part: add_shap_values(up, paths, *part, values), rows)
+    rows = ranges(len(goes_right), n_threads())
+    map_blocks(lambda part: add_shap_values(goes_right, paths, *part, values), rows)
 
 
 def _decisions(trees: Trees, X: Any) -> BoolArray:
-    """Whether each row goes up at each node."""
-    up = np.zeros((X.shape[0], trees.feature.size), bool)
+    """Whether each row goes right at each node."""
+    goes_right = np.zeros((X.shape[0], trees.feature.size), bool)
     inner = np.flatnonzero(trees.feature >= 0)
     used, column_of = np.unique(trees.feature[inner], return_inverse=True)
     for rows, i, column in columns_of(X, used, trees.absent_abstains):
         nodes = inner[column_of == i]
         at, x = np.repeat(nodes, len(column)), np.tile(column, len(nodes))
-        goes_up = go_up(x, at, trees._nodes, trees._categories)
-        up[rows, nodes] = goes_up.reshape(len(nodes), -1).T
-    return up
+        right = goes_right_at(x, at, trees._nodes, trees._categories)
+        goes_right[rows, nodes] = right.reshape(len(nodes), -1).T
+    return goes_right

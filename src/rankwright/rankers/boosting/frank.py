@@ -14,8 +14,8 @@ from rankwright.feedback.pair_losses import Batch, all_batches
 from rankwright.feedback.pair_weights import power_above
 from rankwright.feedback.pairs import Pairs
 from rankwright.rankers import schema
-from rankwright.rankers.boosting.binning import MAX_BINS, Columns
-from rankwright.rankers.boosting.ensemble import THRESHOLDS, ThresholdRanker, round_scores
+from rankwright.rankers.boosting.binning import MAX_BINS, FeatureColumns
+from rankwright.rankers.boosting.ensemble import THRESHOLDS, BoostedThresholds, round_scores
 from rankwright.rankers.boosting.weak_learners.features import WeakRanking, split_alpha
 from rankwright.rankers.boosting.weak_learners.splitting import (
     BinnedScan,
@@ -30,7 +30,7 @@ from rankwright.runtime import Team
 HALVINGS = 30
 
 
-class FRank(ThresholdRanker):
+class FRank(BoostedThresholds):
     r"""A generalized additive model of threshold rankings under the fidelity loss.
 
     A pair (i above j) is in the right order with probability
@@ -145,7 +145,7 @@ class FRank(ThresholdRanker):
         losses = [loss.value]
         with Team.for_rows(X) as pool:
             if len(loss.rows):
-                columns = Columns(X, loss.rows, loss.row_mass, self.max_bins)
+                columns = FeatureColumns(X, loss.rows, loss.row_mass, self.max_bins)
                 scan = threshold_scan(columns, pool)
                 directions = Directions(self.cumulative, "learned", X.shape[1])
                 for _ in range(self.n_estimators):
@@ -195,7 +195,9 @@ class FRank(ThresholdRanker):
         smoothing = self.smoothing or 1.0 / (2.0 * max(loss.n_pairs, 2.0))
         return split_alpha(*loss.split(hit), smoothing * loss.total)
 
-    def _full_round(self, scan: Scan, columns: Columns, loss: FidelityLoss) -> WeakRanking | None:
+    def _full_round(
+        self, scan: Scan, columns: FeatureColumns, loss: FidelityLoss
+    ) -> WeakRanking | None:
         """Add the weak ranking that leaves the lowest loss, if any lowers it."""
         least, best = loss.value, None
         for feature in range(scan.n_features):

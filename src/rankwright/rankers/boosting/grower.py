@@ -29,27 +29,27 @@ class Tree:
     alpha: float
     nodes: list[Node]
 
-    def table(self) -> Nodes:
+    def table(self) -> BinnedTree:
         """The nodes for ``walk_tree``, on rows in the bins that the tree was grown on."""
-        up = np.zeros((len(self.nodes), 256), np.uint8)
+        goes_right = np.zeros((len(self.nodes), 256), np.uint8)
         for number, node in enumerate(self.nodes):
             if node.feature >= 0:
-                up[number] = node.up
-        return Nodes(
+                goes_right[number] = node.goes_right
+        return BinnedTree(
             np.array([node.feature for node in self.nodes], np.int64),
             np.array([(node.low, node.high) for node in self.nodes], np.int64),
             np.array([node.value for node in self.nodes], np.float64),
-            up,
+            goes_right,
         )
 
 
-class Nodes(NamedTuple):
+class BinnedTree(NamedTuple):
     """A tree for compiled code."""
 
     feature: IntArray  # (n_nodes,) -1 for a leaf
     children: IntArray  # (n_nodes, 2) low, high
     value: FloatArray  # (n_nodes,)
-    up: NDArray[np.uint8]  # (n_nodes, 256) which codes go to high
+    goes_right: NDArray[np.uint8]  # (n_nodes, 256) which codes go to high
 
 
 class Growth(NamedTuple):
@@ -77,10 +77,10 @@ class Best(NamedTuple):
 
     gain: FloatArray  # (n_blocks, 2)
     feature: IntArray  # (n_blocks, 2) -1 for none
-    cut: IntArray  # (n_blocks, 2)
-    lacks: BoolArray  # (n_blocks, 2) whether the feature is missing in some rows of the leaf
-    up: NDArray[np.uint8]  # (n_blocks, 2, 256)
-    total: IntArray  # (n_blocks, 2, 2) the sums of the rows that go up
+    bin_threshold: IntArray  # (n_blocks, 2)
+    has_missing: BoolArray  # (n_blocks, 2) whether the feature is missing in some rows of the leaf
+    goes_right: NDArray[np.uint8]  # (n_blocks, 2, 256)
+    total: IntArray  # (n_blocks, 2, 2) the sums of the rows that go right
     leader: FloatArray  # (2,) a gain that some block has reached
 
 
@@ -150,13 +150,13 @@ def _histogram_starts(bins: BinnedRows) -> IntArray:
     return pointers(width.ravel())
 
 
-class Split(NamedTuple):
+class BestSplit(NamedTuple):
     gain: float
     feature: int
-    cut: int
-    up: NDArray[np.uint8]
-    lacks: bool
-    total: tuple[int, int]  # of the rows that go up
+    bin_threshold: int
+    goes_right: NDArray[np.uint8]
+    has_missing: bool
+    total: tuple[int, int]  # of the rows that go right
 
 
 @dataclass(eq=False)
@@ -170,7 +170,7 @@ class _Leaf:
     bounds: tuple[float, float]
     path: frozenset[int] = frozenset()
     sums: int = -1
-    split: Split | None = None
+    split: BestSplit | None = None
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ class TreeOptions:
     max_leaf_nodes: int
     min_samples_leaf: int
     l2_regularization: float
-    defaults: tuple[bool, bool] = (True, True)  # whether missing values may go down, and up
+    defaults: tuple[bool, bool] = (True, True)  # whether missing values may go left, and right
     missing_unseen: str = (
         "majority"  # where missing values go that no row of the node had, or "low"
     )
@@ -217,7 +217,8 @@ class Grower:
     ----------
     bins : BinnedRows
     count : (n_rows,) int64, how many rows each row counts as
-    name_split : function of a feature, a cut and ``up`` that returns threshold and categories
+    name_split : function of a feature, a bin threshold and ``goes_right`` that returns threshold
+        and categories
     peers : Peers, or None if all rows are here
     empty : function of a shape and a type that makes large arrays
     """
@@ -286,7 +287,7 @@ class Grower:
             node.cover = cover
         for node in self._unseen if self.options.missing_unseen == "majority" else ():
             node.default = int(covers[node.high] > covers[node.low])
-            node.up[255] = node.default
+            node.goes_right[255] = node.default
 
     def _total(self, counts: list[int]) -> list[int]:
         """Whole numbers, added up over all processes."""
@@ -382,10 +383,12 @@ class Grower:
         """Make a leaf an inner node, with its children at the end of the tree."""
         n = len(tree.nodes)
         tree.nodes += children
-        if not split.lacks:
+        if not split.has_missing:
             self._unseen.append(node)
-        node.feature, node.up, node.default = split.feature, split.up, int(split.up[255])
-        node.threshold, node.categories = self._name_split(split.feature, split.cut, split.up)
+        node.feature, node.goes_right = split.feature, split.goes_right
+        node.default = int(split.goes_right[255])
+        named = self._name_split(split.feature, split.bin_threshold, split.goes_right)
+        node.threshold, node.categories = named
         node.low, node.high, node.gain = n, n + 1, split.gain * self._gain_unit
 
     def _split(self, tree: Tree, leaf: _Leaf, n_leaves: int) -> list[_Leaf]:
@@ -395,27 +398,27 @@ class Grower:
         assert split is not None
         rows = self._rows[leaf.start : leaf.stop]
         words, shift = self.bins.codes[split.feature >> 2], 8 * (split.feature & 3)
-        n_down = partition_rows(words, shift, split.up, rows, self._buffer)
-        middle = leaf.start + n_down
+        n_left = partition_rows(words, shift, split.goes_right, rows, self._buffer)
+        middle = leaf.start + n_left
         rest = leaf.total[0] - split.total[0], leaf.total[1] - split.total[1]
-        down_bounds, up_bounds = self._child_bounds(leaf, rest, split.total)
+        left_bounds, right_bounds = self._child_bounds(leaf, rest, split.total)
         path = leaf.path | {split.feature}
-        down = _Leaf(Node(), leaf.start, middle, rest, down_bounds, path)
-        up = _Leaf(Node(), middle, leaf.stop, split.total, up_bounds, path)
-        for child in (down, up):
+        left = _Leaf(Node(), leaf.start, middle, rest, left_bounds, path)
+        right = _Leaf(Node(), middle, leaf.stop, split.total, right_bounds, path)
+        for child in (left, right):
             child.node.cover = child.stop - child.start
-        self._make_inner(tree, leaf.node, split, (down.node, up.node))
-        few, many = (down, up) if self._counted(down) <= self._counted(up) else (up, down)
+        self._make_inner(tree, leaf.node, split, (left.node, right.node))
+        few, many = (left, right) if self._counted(left) <= self._counted(right) else (right, left)
         many.sums = leaf.sums
         self._find(few, many, n_leaves)
-        return [down, up]
+        return [left, right]
 
-    def _child_bounds(self, leaf: _Leaf, down: Any, up: Any) -> tuple[Any, Any]:
+    def _child_bounds(self, leaf: _Leaf, left: Any, right: Any) -> tuple[Any, Any]:
         """The bounds of the children: where a feature is monotone they meet halfway."""
         sign = 0 if leaf.split is None else int(self.bins.monotone[leaf.split.feature])
         if sign == 0:
             return leaf.bounds, leaf.bounds
-        middle = (self._value(down, leaf.bounds) + self._value(up, leaf.bounds)) / 2
+        middle = (self._value(left, leaf.bounds) + self._value(right, leaf.bounds)) / 2
         below, above = (leaf.bounds[0], middle), (middle, leaf.bounds[1])
         return (below, above) if sign > 0 else (above, below)
 
@@ -471,15 +474,16 @@ class Grower:
         _kernels.scan_leaves(self.bins, shared, self._growth, True)
         self._peers.best_splits(shared.best)
 
-    def _chosen(self, i: int) -> Split | None:
+    def _chosen(self, i: int) -> BestSplit | None:
         """The best of the splits that each block of features found."""
         best = self._shared.best
         at = first_best(best.gain[:, i].tolist()), i
         if best.feature[at] < 0 or best.gain[at] <= self._least:
             return None
-        return Split(
-            float(best.gain[at]), int(best.feature[at]), int(best.cut[at]), best.up[at].copy(),
-            bool(best.lacks[at]), (int(best.total[*at, 0]), int(best.total[*at, 1])),
+        return BestSplit(
+            float(best.gain[at]), int(best.feature[at]), int(best.bin_threshold[at]),
+            best.goes_right[at].copy(),
+            bool(best.has_missing[at]), (int(best.total[*at, 0]), int(best.total[*at, 1])),
         )  # fmt: skip
 
     def _counted(self, leaf: _Leaf) -> int:

@@ -19,7 +19,7 @@ from rankwright.metrics.pairwise import count_pairs
 from rankwright.metrics.ranked_lists import ranked_lists
 from rankwright.rankers import schema
 from rankwright.rankers.boosting.binning import MAX_BINS
-from rankwright.rankers.boosting.ensemble import BASELINE, LEARNED, Curve, baseline
+from rankwright.rankers.boosting.ensemble import BASELINE, LEARNED, StepCurve, baseline
 from rankwright.rankers.boosting.explain import names_of
 from rankwright.rankers.boosting.training import (
     CALLBACKS,
@@ -321,7 +321,7 @@ class RankBoost(BoostedRanker):
     def _may_drop_columns(self) -> bool:
         return isinstance(self.estimator, str | TreeRanking) and self.colsample_bytree == 1.0
 
-    def contribution(self, feature: int | str) -> Curve:
+    def contribution(self, feature: int | str) -> StepCurve:
         """Return the contribution of a feature as a function of its value (monotone if
         cumulative)."""
         check_is_fitted(self)
@@ -334,7 +334,7 @@ class RankBoost(BoostedRanker):
                 f"RankBoost(estimator={self.estimator!r}).contribution: only a sum of "
                 "thresholds is a sum of curves."
             )
-        return Curve(*scorer.curve(number))
+        return StepCurve(*scorer.curve(number))
 
     def bounds(self, X: Any, y: ArrayLike, *, qid: Any = None, delta: float = 0.05) -> Bounds:
         """Compare the share of misordered pairs of given rows with Theorems 1 and 3.

@@ -22,8 +22,8 @@ from rankwright.exceptions import DataError
 from rankwright.feedback.base import Feedback, Grades
 from rankwright.feedback.pair_weights import PairDistribution
 from rankwright.rankers import schema
-from rankwright.rankers.boosting.binning import Columns
-from rankwright.rankers.boosting.ensemble import Ensemble, round_scores
+from rankwright.rankers.boosting.binning import FeatureColumns
+from rankwright.rankers.boosting.ensemble import BoostedEnsemble, round_scores
 from rankwright.rankers.boosting.explain import Explained
 from rankwright.rankers.boosting.weak_learners.estimators import (
     EstimatorLearner,
@@ -69,7 +69,7 @@ class Round:
 class TrainingResult:
     """What training returns: the ensemble, and figures of the training pairs."""
 
-    ensemble: Ensemble
+    ensemble: BoostedEnsemble
     z: list[float]
     bound: float
     wrong: float
@@ -99,7 +99,7 @@ def boost(
             rounds, z = run_rounds(model, pairs, learner, validation)
     abstain = model.absent == "abstain"
     kept = validation.n_kept(len(rounds)) if validation else len(rounds)
-    ensemble = Ensemble.from_rounds(
+    ensemble = BoostedEnsemble.from_rounds(
         X.shape[1], abstain, rounds[:kept], grows, model.estimator == "value"
     )
     # By the scores that the model gives, not those of training: sums in another order differ in
@@ -133,8 +133,8 @@ def in_order(feedback: Feedback, X: Any) -> tuple[Feedback, Hashes | None]:
     return grades, key
 
 
-def _columns(model: Any, X: Any, pairs: PairDistribution) -> Columns:
-    return Columns(X, pairs.rows, pairs.mass, model.max_bins, model.absent == "abstain")
+def _columns(model: Any, X: Any, pairs: PairDistribution) -> FeatureColumns:
+    return FeatureColumns(X, pairs.rows, pairs.mass, model.max_bins, model.absent == "abstain")
 
 
 def smoothing_of(model: Any, pairs: PairDistribution) -> float:
@@ -258,8 +258,8 @@ class BoostedRanker(Explained):
         return self._fit_grades(X, y, **rows, start=Start(init_score, eval_init_score))
 
     @property
-    def _ensemble(self) -> Ensemble:
-        return Ensemble.of(self)
+    def _ensemble(self) -> BoostedEnsemble:
+        return BoostedEnsemble.of(self)
 
     def _scorer(self) -> Scorer:
         return self._ensemble.scorer(len(self.alpha_))

@@ -120,18 +120,18 @@ def scan_block(bins, shared, growth, block, scratch):
         if best.feature[block, leaf] >= 0:
             feature = best.feature[block, leaf]
             at = sums[shared.starts[feature] : shared.starts[feature + 1]]
-            add_right(at, best.up[block, leaf], best.total[block, leaf])
+            add_right(at, best.goes_right[block, leaf], best.total[block, leaf])
         if best.gain[block, leaf] > best.leader[leaf]:
             best.leader[leaf] = best.gain[block, leaf]
 
 
 @njit(cache=True, inline="always")
-def add_right(at, up, total):
-    """Write the sums of the rows that go up."""
+def add_right(at, goes_right, total):
+    """Write the sums of the rows that go right."""
     total[:] = 0
     missing = len(at) - 1
     for code in range(len(at)):
-        if up[MISSING if code == missing else code]:
+        if goes_right[MISSING if code == missing else code]:
             total[0] += at[code, 0]
             total[1] += at[code, 1]
 
@@ -148,10 +148,10 @@ def narrow_gain(at, total, growth):
         first += at[code, 0]
         second += at[code, 1]
         if growth.min_samples <= second & mask <= n_rows - growth.min_samples:
-            up, hessian = float(first), float(second >> growth.bits)
-            down, above = gradient - up, hessian + growth.ridge
+            right, hessian = float(first), float(second >> growth.bits)
+            left, above = gradient - right, hessian + growth.ridge
             below = (mass - hessian) + growth.ridge
-            gain = (up * up * below + down * down * above) / (above * below) - start
+            gain = (right * right * below + left * left * above) / (above * below) - start
             largest = max(largest, gain)
     return largest
 
@@ -160,7 +160,7 @@ def narrow_gain(at, total, growth):
 def find_split(at, feature, bins, leaves, leaf, growth, best, scratch):
     """Keep the best split of a leaf on one feature, if it beats those of the block so far.
 
-    Codes are put in an order, and some first ones of them go up: from the highest bin down, or
+    Codes are put in an order, and some first ones of them go right: from the highest bin down, or
     categories by gradient / Hessian.
 
     at       (n, 2) int64: the histogram, missing values last
@@ -176,8 +176,8 @@ def find_split(at, feature, bins, leaves, leaf, growth, best, scratch):
         for k in range(n):
             order[k] = n - 1 - k
     for default in range(2):
-        lacks = at[len(at) - 1, 1] != 0
-        if not growth.defaults[default] or (default and not lacks and growth.defaults[0]):
+        has_missing = at[len(at) - 1, 1] != 0
+        if not growth.defaults[default] or (default and not has_missing and growth.defaults[0]):
             continue
         add_up(at, order, n, default, growth.bits, side)
         most = cut_gains(side, n, feature, bins, leaves, leaf, growth)
@@ -187,15 +187,15 @@ def find_split(at, feature, bins, leaves, leaf, growth, best, scratch):
         while side[3, last] < most * (1.0 - 1e-9):
             last += 1
         best.gain[block, leaf], best.feature[block, leaf] = most, feature
-        best.cut[block, leaf] = -2 if categorical else n - 2 - last
-        best.lacks[block, leaf] = lacks
-        up = best.up[block, leaf]
-        up[:] = 0
+        best.bin_threshold[block, leaf] = -2 if categorical else n - 2 - last
+        best.has_missing[block, leaf] = has_missing
+        goes_right = best.goes_right[block, leaf]
+        goes_right[:] = 0
         for k in range(last + 1):
-            up[order[k]] = 1
+            goes_right[order[k]] = 1
         for code in range(n, 0 if categorical else MISSING):
-            up[code] = 1
-        up[MISSING] = default
+            goes_right[code] = 1
+        goes_right[MISSING] = default
 
 
 @njit(cache=True, inline="always")
@@ -203,7 +203,7 @@ def order_categories(at, n_categories, growth, order):
     """Put the codes of categories in order of gradient / Hessian; returns how many there are.
 
     But for the ridge, one of the n prefixes is the best of all 2**n subsets (Fisher, 1958).
-    The last code may stand for rare categories: those go down, as unknown ones do.
+    The last code may stand for rare categories: those go left, as unknown ones do.
     """
     key, n = np.empty(256), 0
     for code in range(n_categories):
@@ -251,11 +251,11 @@ def free_gains(side, n, total, ridge, least, most):
     """Gains of cuts with ``least`` to ``most`` rows above them."""
     gradient, mass = total
     start, best = gradient * gradient / (mass + ridge), 0.0
-    # up**2 / above + down**2 / below as one fraction: vectorized, no branch, no call, one division.
+    # right**2 / above + left**2 / below as one fraction: vectorized, no branch, one division.
     for k in range(n):
-        up, down = side[0, k], gradient - side[0, k]
+        right, left = side[0, k], gradient - side[0, k]
         above, below = side[1, k] + ridge, (mass - side[1, k]) + ridge
-        gain = (up * up * below + down * down * above) / (above * below) - start
+        gain = (right * right * below + left * left * above) / (above * below) - start
         side[3, k] = gain if (side[2, k] >= least) & (side[2, k] <= most) else 0.0
     for k in range(n):
         best = max(best, side[3, k])
@@ -272,9 +272,9 @@ def bounded_gains(side, n, total, ridge, least, most, limits):
     gradient, mass = total
     start, best = _worth(gradient, mass, ridge, low, high)[0], 0.0
     for k in range(n):
-        upper, v_up = _worth(side[0, k], side[1, k], ridge, low, high)
-        lower, v_down = _worth(gradient - side[0, k], mass - side[1, k], ridge, low, high)
-        usable = least <= side[2, k] <= most and sign * (v_up - v_down) >= 0
+        upper, v_right = _worth(side[0, k], side[1, k], ridge, low, high)
+        lower, v_left = _worth(gradient - side[0, k], mass - side[1, k], ridge, low, high)
+        usable = least <= side[2, k] <= most and sign * (v_right - v_left) >= 0
         side[3, k] = upper + lower - start if usable else 0.0
         best = max(best, side[3, k])
     return best

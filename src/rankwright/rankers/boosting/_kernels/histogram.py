@@ -189,23 +189,23 @@ def subtract_block(sums, both):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def partition_rows(words, shift, up, rows, buffer):
-    """Put the rows that go down first, those that go up after; returns how many go down.
+def partition_rows(words, shift, goes_right, rows, buffer):
+    """Put the rows that go left first, those that go right after; returns how many go left.
 
     words   (n_rows,) uint32, shift: which byte of them holds the codes of the feature
-    up      (256,) uint8: which codes go up
+    goes_right  (256,) uint8: which codes go right
     rows    (n_leaf_rows,) int32     rearranged, each side keeps its order
     buffer  (n_leaf_rows,) int32     overwritten
     """
-    n_down, n_up = 0, 0
+    n_left, n_right = 0, 0
     for k in range(len(rows)):
         row = rows[k]
-        goes = np.int64(up[(words[np.uint32(row)] >> np.uint32(shift)) & np.uint32(255)])
+        goes = np.int64(goes_right[(words[np.uint32(row)] >> np.uint32(shift)) & np.uint32(255)])
         # Both places are written and one count goes on: a branch could not be predicted.
-        rows[n_down] = row
-        buffer[n_up] = row
-        n_up += goes
-        n_down += 1 - goes
-    for k in range(n_up):
-        rows[n_down + k] = buffer[k]
-    return n_down
+        rows[n_left] = row
+        buffer[n_right] = row
+        n_right += goes
+        n_left += 1 - goes
+    for k in range(n_right):
+        rows[n_left + k] = buffer[k]
+    return n_left

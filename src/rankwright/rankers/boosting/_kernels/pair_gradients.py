@@ -9,8 +9,8 @@ order    (n,) int32, per query its rows by descending score, equal scores by asc
 out      (2, n) float64: minus the gradient, and the Hessian   written
 
 Queries with many rows take sums over their grades instead of pairs; their rows are sorted by grade,
-those of a grade by score (``Rows``). The gap of a pair is the difference of its grades if ``gaps``,
-else 1.
+those of a grade by score (``GradedRows``). The gap of a pair is the difference of its grades if
+``gaps``, else 1.
 
 squared               O(m): the sum factorizes
 exponential           O(m)
@@ -260,7 +260,7 @@ def log_share(total):
 def sum_levels(scores, queries, ordered, loss, gaps, slope, curve):
     """Write the sums of a query by position, computed from sums over its grades."""
     m = len(ordered)
-    rows = Rows(np.empty(m), np.empty(m), np.empty(m), np.zeros(m, np.int64))
+    rows = GradedRows(np.empty(m), np.empty(m), np.empty(m), np.zeros(m, np.int64))
     for k in range(m):
         rows.grade[k] = queries.grade[ordered[k]]
     by_grade = ascending_order(rows.grade)
@@ -383,7 +383,7 @@ def summed_gradients(scores, queries, order, loss, gaps, first, last, out):
             write_rows(scores, queries, order, q, slope, curve, 1.0, out)
 
 
-class Rows(NamedTuple):
+class GradedRows(NamedTuple):
     """The rows of one query, sorted by grade."""
 
     score: Any

@@ -12,9 +12,9 @@ over its raised documents. A document reads some of them and adds to some; which
 level alone. ``describe_documents`` writes these coefficients once a round, four numbers to a row of
 ``quads``; then every feature runs through its documents with multiplications and additions only.
 
-levels, state  Levels and LevelState, of rankwright.feedback.pair_weights
+levels, state  GradeGroups and LevelState, of rankwright.feedback.pair_weights
 effects        Effects, of query_splitting
-block          Block, of query_splitting
+block          FeatureBlock, of query_splitting
 """
 
 from __future__ import annotations
@@ -308,7 +308,7 @@ def gains_of_changes(block, bins, tolerance, rounding, earlier, earlier_gain, ga
             earlier_gain[e] = none if cut == n else signed_gain(weights[0], weights[1], rounding)
 
 
-class ManyLevels(NamedTuple):
+class ManyGrades(NamedTuple):
     """A query with many levels: sums over levels in Fenwick trees, (2, n + 1) each.
 
     The trees of ``upper`` count levels from the top, with -y for y.
@@ -343,7 +343,7 @@ def many_level_changes(number, block, entries, levels, state, effects):
     """As level_changes, for the query of this number, which has many levels."""
     first, last = levels.query_ptr[number], levels.query_ptr[number + 1]
     n, changes = last - first, block.changes
-    query = ManyLevels(
+    query = ManyGrades(
         levels.grade[first:last] - levels.grade[first],
         levels.magnitude[number],
         effects.as_low[first:last],

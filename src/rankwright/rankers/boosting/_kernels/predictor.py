@@ -28,14 +28,14 @@ def add_values(rows, starts, values, out):
 def walk_tree(codes, nodes, rate, first, last, out):
     """Add rate times the value of a tree to rows first .. last.
 
-    nodes  Nodes, of grower
+    nodes  BinnedTree, of grower
     """
     for row in range(first, last):
         node = 0
         while nodes.feature[node] >= 0:
             feature = nodes.feature[node]
             word = codes[feature >> 2, row] >> np.uint32(8 * (feature & 3))
-            node = nodes.children[node, nodes.up[node, word & np.uint32(255)]]
+            node = nodes.children[node, nodes.goes_right[node, word & np.uint32(255)]]
         out[row] += rate * nodes.value[node]
 
 
@@ -60,10 +60,10 @@ def _add_leaf(one, zero, points, value, parts):
 
 
 @njit(cache=True, nogil=True)
-def add_shap_values(up, paths, first, last, values):
+def add_shap_values(goes_right, paths, first, last, values):
     """Add the Shapley values of all leaves for rows first .. last.
 
-    up      (n_rows, n_nodes) bool: whether the row goes up at the node
+    goes_right      (n_rows, n_nodes) bool: whether the row goes right at the node
     paths   Paths, of explain
     values  (n_rows, n_features) float64, changed
     """
@@ -77,7 +77,7 @@ def add_shap_values(up, paths, first, last, values):
             n = stop - start
             one[:n] = 1.0
             for entry in range(paths.entry_ptr[leaf], paths.entry_ptr[leaf + 1]):
-                if up[row, paths.node[entry]] != paths.is_up[entry]:
+                if goes_right[row, paths.node[entry]] != paths.is_right[entry]:
                     one[paths.slot[entry]] = 0.0
             reachable = True  # unless neither a training row nor this row passes some slot
             for k in range(n):

@@ -12,7 +12,7 @@ from rankwright._typing import FloatArray
 from rankwright.exceptions import DataError
 from rankwright.feedback.pair_weights import PairDistribution
 from rankwright.rankers import schema
-from rankwright.rankers.boosting.binning import Columns
+from rankwright.rankers.boosting.binning import FeatureColumns
 from rankwright.rankers.boosting.grower import Grower, Tree, TreeOptions
 from rankwright.rankers.boosting.weak_learners.features import (
     WeakLearner,
@@ -169,7 +169,12 @@ class TreeLearner(WeakLearner):
     """A tree on the potentials, weighted by method 1 (or by the learning rate alone)."""
 
     def __init__(
-        self, model: Any, columns: Columns, pairs: PairDistribution, pool: Team, smoothing: float
+        self,
+        model: Any,
+        columns: FeatureColumns,
+        pairs: PairDistribution,
+        pool: Team,
+        smoothing: float,
     ) -> None:
         trees, scan, none = model.estimator, BinnedScan(columns, pool), np.zeros(0)
         self._rate, self._smoothing = trees.learning_rate, smoothing

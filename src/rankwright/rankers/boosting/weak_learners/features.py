@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 
 from rankwright._typing import FloatArray
 from rankwright.feedback.pair_weights import Curve, PairDistribution
-from rankwright.rankers.boosting.binning import Column, Columns
+from rankwright.rankers.boosting.binning import Column, FeatureColumns
 from rankwright.rankers.boosting.weak_learners.query_splitting import (
     MANY_FEATURES,
     GainBounds,
@@ -160,7 +160,7 @@ class ValueScan(Scan):
 
     def __init__(
         self,
-        columns: Columns,
+        columns: FeatureColumns,
         pool: Team,
         newton: bool,
         smoothing: float,
@@ -315,7 +315,7 @@ def draw_features(model: Any, n_features: int) -> Iterator[Any]:
 
 
 def feature_scan(
-    model: Any, columns: Columns, pairs: PairDistribution, pool: Team, smoothing: float
+    model: Any, columns: FeatureColumns, pairs: PairDistribution, pool: Team, smoothing: float
 ) -> Scan:
     """The search for weak rankings that the parameters of a RankBoost ask for.
 

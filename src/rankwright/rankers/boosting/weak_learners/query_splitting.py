@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.feedback.pair_weights import Binary, Levels, PairDistribution, pointers
-from rankwright.rankers.boosting.binning import Column, Columns
+from rankwright.feedback.pair_weights import Binary, GradeGroups, PairDistribution, pointers
+from rankwright.rankers.boosting.binning import Column, FeatureColumns
 from rankwright.rankers.boosting.weak_learners.splitting import (
     Bins,
     Cuts,
@@ -33,7 +33,7 @@ class Entries(NamedTuple):
     query_ptr: IntArray  # (n_features, n_queries + 1) where the entries of a query start
 
 
-class Block(NamedTuple):
+class FeatureBlock(NamedTuple):
     """Some features, each with a default, and what their codes change."""
 
     feature: IntArray  # (n,)
@@ -59,7 +59,7 @@ class Effects(NamedTuple):
     as_up: FloatArray  # (n_levels,)
 
     @classmethod
-    def empty(cls, levels: Levels) -> Self:
+    def empty(cls, levels: GradeGroups) -> Self:
         from rankwright.rankers.boosting._kernels.per_query import MAX_LEVELS
 
         heights, level = np.diff(levels.query_ptr), levels.level
@@ -132,7 +132,7 @@ class PerQueryScan(Scan):
     margin = 1e-9  # gains hold the root of a weight, which magnifies rounding
     rounding = 1e-13
 
-    def __init__(self, columns: Columns, pool: Team, pairs: PairDistribution) -> None:
+    def __init__(self, columns: FeatureColumns, pool: Team, pairs: PairDistribution) -> None:
         super().__init__(columns, pool)
         levels = pairs.levels
         self._effects = Effects.empty(levels)
@@ -218,7 +218,7 @@ class PerQueryScan(Scan):
 
         def scan_block(task: tuple[IntArray, IntArray]) -> None:
             buffer = self._free.pop() if self._free else np.empty(self._shape)
-            block = Block(*task, self._bins.n_cuts[task[0]] + 1, buffer[: len(task[0])])
+            block = FeatureBlock(*task, self._bins.n_cuts[task[0]] + 1, buffer[: len(task[0])])
             self._add_changes(block, pairs)
             _kernels.gains_of_changes(
                 block, self._bins, 0.1 * self.margin * pairs.total, self.rounding * pairs.total,
@@ -250,7 +250,7 @@ class PerQueryScan(Scan):
             effects.as_up[:] = np.exp(np.clip(middle - state.low - pairs.unit, -700.0, 700.0))
             effects.as_up[:] *= levels.query_weight[levels.query]
 
-    def _add_changes(self, block: Block, pairs: PairDistribution) -> None:
+    def _add_changes(self, block: FeatureBlock, pairs: PairDistribution) -> None:
         from rankwright.rankers.boosting._kernels import per_query as _kernels
 
         block.changes[:] = 0.0

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from rankwright._typing import BoolArray, FloatArray, IntArray
 from rankwright.feedback.pair_weights import Binary, pointers
-from rankwright.rankers.boosting.binning import BinnedRows, Columns, SparseBins
+from rankwright.rankers.boosting.binning import BinnedRows, FeatureColumns, SparseBins
 from rankwright.runtime import Team, ranges
 
 DEFAULTS = {"learned": (True, True), 0: (True, False), 1: (False, True)}
@@ -77,7 +77,7 @@ class Scan(ABC):
 
     margin = 1e-12  # by how much one gain must exceed another, so that rounding decides nothing
 
-    def __init__(self, columns: Columns, pool: Team, align: int = 1) -> None:
+    def __init__(self, columns: FeatureColumns, pool: Team, align: int = 1) -> None:
         self.n_features, self.n_rows = columns.n_features, columns.n_rows
         self._columns, self._pool = columns, pool
         self.abstains = np.zeros(self.n_features, bool)
@@ -274,7 +274,7 @@ def binary_ranking(codes: Any, feature: int, cut: int, zero: bool) -> Binary:
 class BinnedScan(Scan):
     """At most 255 bins a feature, a byte per value."""
 
-    def __init__(self, columns: Columns, pool: Team, parts: Parts | None = None) -> None:
+    def __init__(self, columns: FeatureColumns, pool: Team, parts: Parts | None = None) -> None:
         super().__init__(columns, pool, align=4)
         codes = np.zeros((-(-self.n_features // 4), self.n_rows), np.uint32)
         self.bins = Bins(codes, np.zeros(self.n_features, np.int64), self.abstains)
@@ -374,7 +374,7 @@ class SortedColumns(NamedTuple):
 class SortedScan(Scan):
     """Every threshold; cut c has h = 1 for the first c entries (an implied group is one entry)."""
 
-    def __init__(self, columns: Columns, pool: Team) -> None:
+    def __init__(self, columns: FeatureColumns, pool: Team) -> None:
         super().__init__(columns, pool, align=2)
         implied = np.full(self.n_features, -1, np.int64)
         implied_cut = np.zeros(self.n_features, bool)
@@ -454,7 +454,7 @@ class EntryScan(Scan):
     Cut c has h = 1 for the c highest bins of the feature.
     """
 
-    def __init__(self, columns: Columns, pool: Team) -> None:
+    def __init__(self, columns: FeatureColumns, pool: Team) -> None:
         super().__init__(columns, pool)
         self._bins = SparseBins.read(columns)
         self.abstains = self._bins.abstains
@@ -491,7 +491,7 @@ class EntryScan(Scan):
         return 0
 
 
-def threshold_scan(columns: Columns, pool: Team, parts: Parts | None = None) -> Scan:
+def threshold_scan(columns: FeatureColumns, pool: Team, parts: Parts | None = None) -> Scan:
     """The search by criterion r: by entries if there are few, else on bins or on sorted rows."""
     n_cells = columns.n_rows * columns.n_features
     if columns.n_entries <= min(FEW_ENTRIES, MOSTLY_MISSING * n_cells):
