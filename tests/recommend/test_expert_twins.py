@@ -11,7 +11,7 @@ from rankwright import MPRank
 from rankwright.data.behavior.ratings import Ratings
 from rankwright.data.datasets.synthetic import make_ratings
 from rankwright.recommend.ratings import blend
-from rankwright.recommend.ratings.base import ItemMeans, Table
+from rankwright.recommend.ratings.base import ItemMeans, RatingRows
 from rankwright.recommend.ratings.blend import Blend
 from rankwright.recommend.ratings.factors import MatrixFactorization
 from rankwright.recommend.ratings.neighbors import ItemKNN, UserSimilarity
@@ -48,7 +48,7 @@ def averages(ratings: Ratings) -> tuple[float, Any, Any]:
 
 def scores_of(model: Any, ratings: Ratings) -> Any:
     """The scores of all items for all users."""
-    table, items = Table.by_user(ratings), np.arange(N_ITEMS)
+    table, items = RatingRows.by_user(ratings), np.arange(N_ITEMS)
     return np.array([model.scores(*table.row(u), items) for u in range(N_USERS)])
 
 
@@ -187,7 +187,7 @@ def test_the_blend_is_mprank_on_scores_of_ratings_that_were_held_out(ratings: Ra
     experts[-1].set_params(random_state=4)
     for number in range(n_folds):
         train = ratings.take(fold != number)
-        known = Table.by_user(train)
+        known = RatingRows.by_user(train)
         for column, expert in enumerate(experts):
             expert.fit(train)
             for row in np.flatnonzero(fold == number):
@@ -196,7 +196,7 @@ def test_the_blend_is_mprank_on_scores_of_ratings_that_were_held_out(ratings: Ra
     used = fold < n_folds
     wanted = MPRank(C=1e6).fit(features[used], ratings.value[used], qid=ratings.user[used])
     np.testing.assert_allclose(model.ranker_.coef_, wanted.coef_, rtol=1e-5, atol=1e-7)
-    own = Table.by_user(ratings).row(0)
+    own = RatingRows.by_user(ratings).row(0)
     scores = np.column_stack([m.scores(*own, np.arange(N_ITEMS)) for m in model.models_])
     np.testing.assert_allclose(
         model.scores(*own, np.arange(N_ITEMS)), wanted.decision_function(scores), rtol=1e-5

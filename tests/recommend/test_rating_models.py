@@ -40,11 +40,11 @@ def test_the_nearest_items_are_kept() -> None:
 def test_the_vector_of_a_user_is_the_posterior_of_the_last_sweep() -> None:
     """What scoring does in NumPy is what the training kernel does."""
     from rankwright.recommend.ratings import _kernels
-    from rankwright.recommend.ratings.base import Table
+    from rankwright.recommend.ratings.base import RatingRows
 
     ratings = make_ratings(30, 20, random_state=2).ratings
     model = MatrixFactorization(n_components=4, n_implicit=3, max_iter=4).fit(ratings)
-    table = Table.by_user(ratings)
+    table = RatingRows.by_user(ratings)
     prior = np.array([model.implicit_.describe(table.row(u)[0]) for u in range(30)])
     mean, moments = np.zeros((30, 4)), np.zeros((30, 10), np.float32)
     posterior = _kernels.Posterior(mean, moments, np.zeros((30, 4)))

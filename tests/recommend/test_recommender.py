@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 import rankwright as rw
 from rankwright.exceptions import DataError, DegenerateDataWarning, ParameterError
 from rankwright.recommend.evaluation import evaluate_ratings
-from rankwright.recommend.explanations import Explanation, Liked
+from rankwright.recommend.explanations import Liked, RatingExplanation
 
 RANKERS = [
     rw.RankBoost(n_estimators=20, cumulative=True),
@@ -108,7 +108,7 @@ def test_reasons_name_viewers_who_rated_the_item_and_own_ratings(model, sample) 
 
 def test_no_low_rating_is_a_because() -> None:
     own = (Liked(1, 5.0, 0.3), Liked(2, 1.0, 0.4), Liked(3, 4.0, -0.1))
-    because, unlike, although = str(Explanation(9, 4.0, (), own, middle=3.0)).split("\nand ")
+    because, unlike, although = str(RatingExplanation(9, 4.0, (), own, middle=3.0)).split("\nand ")
     assert "because of what you rated:\n  you gave 1 5 (adds +0.3)" in because
     assert unlike == "unlike what you rated low:\n  you gave 2 1 (adds +0.4)"
     assert although == "although you rated:\n  you gave 3 4 (adds -0.1)"

@@ -18,7 +18,7 @@ from rankwright.data.runs import Qrels, Run
 from rankwright.exceptions import DataError, DegenerateDataWarning, ParameterError
 from rankwright.feedback.base import Grades
 from rankwright.feedback.pairs import Pairs
-from rankwright.fusion.methods import as_runs
+from rankwright.fusion.methods import Rankings, as_runs
 from rankwright.fusion.normalization import NORMS, normalized
 from rankwright.fusion.pool import Pool
 from rankwright.rankers import schema
@@ -106,7 +106,7 @@ class LearnedFusion(BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        ranker: Any = None,
+        ranker: Ranker | None = None,
         *,
         features: str = "position",
         method: str = "ranker",
@@ -117,7 +117,7 @@ class LearnedFusion(BaseEstimator):  # type: ignore[misc]
         self.method = method
         self.beta = beta
 
-    def fit(self, runs: Any, qrels: Qrels, **fit_params: Any) -> Self:
+    def fit(self, runs: Rankings, qrels: Qrels, **fit_params: Any) -> Self:
         """Fit the ranker to judged queries.
 
         Documents that no engine lists and queries without judgments are ignored. Listed documents
@@ -155,7 +155,7 @@ class LearnedFusion(BaseEstimator):  # type: ignore[misc]
         self.engines_ = pool.names
         return self
 
-    def fit_preferences(self, runs: Any, preferences: Iterable[Any]) -> Self:
+    def fit_preferences(self, runs: Rankings, preferences: Iterable[Any]) -> Self:
         """Fit the ranker to preferences between listed documents, for example from clicks.
 
         Parameters
@@ -175,7 +175,7 @@ class LearnedFusion(BaseEstimator):  # type: ignore[misc]
         self.engines_ = pool.names
         return self
 
-    def fuse(self, runs: Any, name: str = "fused") -> Run:
+    def fuse(self, runs: Rankings, name: str = "fused") -> Run:
         """Combine the engines' lists for any queries into one run.
 
         Parameters
@@ -244,7 +244,7 @@ class LearnedFusion(BaseEstimator):  # type: ignore[misc]
                 f"the model has {n_features}."
             )
 
-    def _pool(self, runs: Any) -> Pool:
+    def _pool(self, runs: Rankings) -> Pool:
         for name, constraint in self._constraints.items():
             constraint.check(type(self).__name__, name, getattr(self, name))
         if self.method == "hedge" and (self.ranker is not None or self.features != "position"):
@@ -320,7 +320,7 @@ def _rows(pool: Pool, query: IntArray, doc: IntArray) -> IntArray:
     return np.where(known, row, -1)
 
 
-def _preference(row: Any) -> tuple[Any, ...]:
+def _preference(row: object) -> tuple[Any, ...]:
     parts = () if isinstance(row, str) or not isinstance(row, Iterable) else tuple(row)
     if len(parts) == 3:
         return (*parts, 1.0)
@@ -330,7 +330,7 @@ def _preference(row: Any) -> tuple[Any, ...]:
     return parts
 
 
-def _pairs(pool: Pool, preferences: Any) -> Pairs:
+def _pairs(pool: Pool, preferences: Iterable[object]) -> Pairs:
     if not isinstance(preferences, Iterable):
         raise DataError(
             f"LearnedFusion.fit_preferences got {type(preferences).__name__}: give a list of "

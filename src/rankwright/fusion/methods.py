@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from reprlib import repr as short
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankwright._typing import BoolArray, FloatArray
+from rankwright._typing import BoolArray, FloatArray, Id
 from rankwright.data.runs import Run
 from rankwright.exceptions import DataError, ParameterError, Setting
 from rankwright.fusion.normalization import NORMS, normalized
@@ -20,10 +20,11 @@ from rankwright.fusion.pool import Pool
 from rankwright.rankers import schema
 from rankwright.scoring.base import row_blocks
 
+Rankings: TypeAlias = Iterable[object] | Mapping[str, object]  # see as_runs
 UNNAMED = Run.from_arrays([], [], []).name
 
 
-def as_runs(runs: Any) -> list[Run]:
+def as_runs(runs: Rankings) -> list[Run]:
     """Runs from runs, ``{query: {doc: score}}``, ``{query: [doc, ...]}`` or ``[doc, ...]``.
 
     Sequences list documents best first; a sequence without a query is the list of query 0. Runs
@@ -52,7 +53,7 @@ def as_runs(runs: Any) -> list[Run]:
     return named
 
 
-def _as_run(ranking: Any, name: str) -> Run:
+def _as_run(ranking: object, name: str) -> Run:
     if isinstance(ranking, Run):
         return replace(ranking, name=name) if ranking.name == UNNAMED else ranking
     lists = ranking if isinstance(ranking, Mapping) else {0: ranking}
@@ -64,7 +65,7 @@ def _as_run(ranking: Any, name: str) -> Run:
         raise DataError(f"{name}: {error}") from error
 
 
-def _rows(query: Any, listed: Any, name: str) -> list[tuple[Any, Any, Any]]:
+def _rows(query: Id, listed: object, name: str) -> list[tuple[Any, Any, Any]]:
     if isinstance(listed, Mapping):
         return [(query, doc, score) for doc, score in listed.items()]
     if isinstance(listed, Sequence | np.ndarray) and not isinstance(listed, str | bytes):
@@ -168,7 +169,7 @@ UNWEIGHTED = {*REDUCED, "median_rank"}
 
 
 def fuse(
-    runs: Any,
+    runs: Rankings,
     method: str = "rrf",
     *,
     norm: str = "minmax",
@@ -225,7 +226,9 @@ def fuse(
     return pool.run(score, method if name is None else name)
 
 
-def _weights(given: Any, names: list[str], method: str) -> FloatArray:
+def _weights(
+    given: ArrayLike | Mapping[str, float] | None, names: list[str], method: str
+) -> FloatArray:
     """One weight per run, in the order of the runs."""
     if given is None:
         return np.ones(len(names))

@@ -221,7 +221,7 @@ def _padded(ranking: list[Any], lists: list[list[Any]]) -> list[Any]:
     return ranking + [_END] * (max(map(len, lists)) - len(ranking))
 
 
-def _rank(ranking: list[Any], item: Any) -> int:
+def _rank(ranking: list[Any], item: object) -> int:
     return ranking.index(item) + 1 if item in ranking else 0
 
 

@@ -21,6 +21,7 @@ from rankwright.feedback.clicks.propensity import find_propensities
 from rankwright.feedback.clicks.relevance import ClickRelevance, click_relevance
 from rankwright.feedback.pairs import Pairs
 from rankwright.online_eval.rankings import LogComparison, compare_on_log
+from rankwright.rankers.base import Ranker
 from rankwright.rankers.boosting.rankboost import RankBoost
 from rankwright.rankers.gradient.ranksvm import RankSVM
 from rankwright.rankers.preprocessing import with_encoding
@@ -99,7 +100,9 @@ class PairTrainingResult:
         return about | {"training_agreement": round(self.agreement, 4)}
 
 
-def learn_from_pairs(items: Items, pairs: Preferences, ranker: Any = None) -> PairTrainingResult:
+def learn_from_pairs(
+    items: Items, pairs: Preferences, ranker: Ranker | None = None
+) -> PairTrainingResult:
     """Train a ranker on preferences between items.
 
     Parameters
@@ -127,7 +130,7 @@ def learn_from_pairs(items: Items, pairs: Preferences, ranker: Any = None) -> Pa
 def learn_from_log(
     log: ImpressionLog,
     items: Items,
-    ranker: Any = None,
+    ranker: Ranker | Sequence[Ranker] | None = None,
     *,
     propensity: ArrayLike | None = None,
     offset: ArrayLike | None = None,
@@ -227,7 +230,7 @@ class _LogFeedback:
     judged: Grades | None
     weight: float
 
-    def for_ranker(self, kind: Any) -> Feedback:
+    def for_ranker(self, kind: type[Ranker]) -> Feedback:
         clicks = _scaled(self.relevance.feedback_for(kind), kind, 1.0)
         if self.judged is None:
             return clicks
@@ -239,17 +242,17 @@ class _LogFeedback:
         return _scaled(self.judged, kind, 1.0) + _scaled(clicks, kind, self.weight)
 
 
-def _scaled(feedback: Feedback, kind: Any, share: float) -> Feedback:
+def _scaled(feedback: Feedback, kind: type[Ranker], share: float) -> Feedback:
     """The feedback with a total weight that does not depend on the size of the log."""
     total = feedback.total_weight
     return feedback * (share * _TOTAL / total) if kind.takes(Mixture) and total > 0 else feedback
 
 
-def _fitted(model: Any, items: Items, feedback: _LogFeedback) -> Any:
+def _fitted(model: Ranker, items: Items, feedback: _LogFeedback) -> Any:
     return clone(model).fit_feedback(items.X, feedback.for_ranker(type(model)), qid=items.qid)
 
 
-def _candidates(ranker: Any, items: Items) -> dict[str, Any]:
+def _candidates(ranker: Ranker | Sequence[Ranker] | None, items: Items) -> dict[str, Any]:
     if ranker is None:
         boosted = {"RankBoost": RankBoost(n_estimators=200)}
         if first_missing(items) is not None:

@@ -184,7 +184,12 @@ class _Reranked:
 
     @classmethod
     def of(
-        cls, log: ImpressionLog, scores: ArrayLike, measure: str, propensity: Any, offset: Any
+        cls,
+        log: ImpressionLog,
+        scores: ArrayLike,
+        measure: str,
+        propensity: ArrayLike | None,
+        offset: ArrayLike | None,
     ) -> _Reranked:
         if measure not in MEASURES:
             raise ParameterError(f"measure is {measure!r}; use one of {', '.join(MEASURES)}.")
@@ -222,7 +227,7 @@ class _Reranked:
         return np.bincount(self.log.session, rows, self.log.n_sessions).astype(np.float64)
 
 
-def _per_position(values: Any, n: int, name: str) -> FloatArray:
+def _per_position(values: ArrayLike, n: int, name: str) -> FloatArray:
     column = np.asarray(values, dtype=np.float64)
     if column.ndim != 1 or len(column) < n:
         raise DataError(

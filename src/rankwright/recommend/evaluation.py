@@ -26,8 +26,9 @@ from rankwright.exceptions import (
 from rankwright.metrics.evaluation import evaluate
 from rankwright.recommend.events.histories import extended
 from rankwright.recommend.lists import TopLists
-from rankwright.recommend.ratings.base import Table
+from rankwright.recommend.ratings.base import RatingRows
 from rankwright.recommend.ratings.per_user import ReferenceUsers, abstains, prepared
+from rankwright.recommend.recommender import Recommender
 from rankwright.recommend.reports import (
     ReportComparison,
     TopNReport,
@@ -124,7 +125,7 @@ def density_bins(
 
 
 def evaluate_ratings(
-    recommender: Any,
+    recommender: Recommender,
     ratings: Ratings,
     split: Split,
     measures: str | Iterable[Any] = ("Disagreement",),
@@ -179,7 +180,9 @@ def compare(
 ) -> ReportComparison: ...
 
 
-def compare(ratings: Any, split: Any, *protocol: Any, **options: Any) -> Any:
+def compare(
+    ratings: Ratings | TopNReport, split: Split | TopNReport, *protocol: Any, **options: Any
+) -> Any:
     """Compare two reports of top-n lists, paired by user, or rankers by the paper's protocol.
 
     ``compare(first, second)`` takes two reports of :func:`evaluate_top_n` or
@@ -197,6 +200,8 @@ def compare(ratings: Any, split: Any, *protocol: Any, **options: Any) -> Any:
                 "evaluate_top_n or evaluate_lists."
             )
         return compare_reports(ratings, split, *protocol, **options)
+    if isinstance(split, TopNReport):
+        raise DataError("compare got ratings and a report: give two reports, or a Split.")
     return _compare_rankers(ratings, split, *protocol, **options)
 
 
@@ -231,7 +236,7 @@ def _compare_rankers(
     """
     targets = _user_numbers(ratings, targets, "targets")
     table = ReferenceUsers(ratings, _user_numbers(ratings, reference, "reference"))
-    train, test = (Table.by_user(ratings.take(rows)) for rows in (split.train, split.test))
+    train, test = (RatingRows.by_user(ratings.take(rows)) for rows in (split.train, split.test))
     fill = {
         name: "abstain" if ranker is None or abstains(ranker) else "median"
         for name, ranker in rankers.items()
@@ -270,7 +275,7 @@ def _compare_rankers(
     return {name: evaluate(s, grades, targets[index], measures) for name, s in scores.items()}
 
 
-def _user_numbers(ratings: Ratings, users: Any, name: str) -> IntArray:
+def _user_numbers(ratings: Ratings, users: ArrayLike, name: str) -> IntArray:
     numbers = np.asarray(users)
     whole = numbers.ndim == 1 and len(numbers) > 0 and numbers.dtype.kind in "iu"
     if not whole or numbers.min() < 0 or numbers.max() >= ratings.n_users:
@@ -282,7 +287,7 @@ def _user_numbers(ratings: Ratings, users: Any, name: str) -> IntArray:
 
 
 def evaluate_top_n(
-    recommender: Any,
+    recommender: Recommender,
     data: Interactions,
     split: str | Split = "last",
     n: int = 10,
@@ -447,7 +452,7 @@ def _as_item_ids(lists: Any) -> dict[Any, list[Any]]:
     return {user: [_item_of(entry) for entry in best] for user, best in lists.items()}
 
 
-def _item_of(entry: Any) -> Any:
+def _item_of(entry: object) -> Any:
     if isinstance(entry, tuple) and len(entry) == 2:  # an item and its score
         entry = entry[0]
     return entry.item() if isinstance(entry, np.generic) else entry

@@ -55,17 +55,18 @@ class Taken(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Explanation:
+class RatingExplanation:
     """Why an item has its score. What lowers the score is listed as "although", not "because".
 
-    >>> print(Explanation("Alien", 4.25, (Viewer("bob", 5.0, 0.81),), (Liked("Heat", 5.0, 0.4),)))
+    >>> viewers, liked = (Viewer("bob", 5.0, 0.81),), (Liked("Heat", 5.0, 0.4),)
+    >>> print(RatingExplanation("Alien", 4.25, viewers, liked))
     Alien: score 4.25
     because these viewers, who agree with you, rated it:
       bob gave it 5 (agreement 0.81)
     and because of what you rated:
       you gave Heat 5 (adds +0.4)
     >>> viewers = Viewer("eve", 5.0, 0.5), Viewer("joe", 1.0, 0.3), Viewer("ann", 4.0, -0.2)
-    >>> print(Explanation("Alien", 1.2, viewers, (), by_agreement=False, middle=3.0))
+    >>> print(RatingExplanation("Alien", 1.2, viewers, (), by_agreement=False, middle=3.0))
     Alien: score 1.2
     because of what these viewers gave it:
       eve gave it 5 (adds +0.5)
@@ -73,10 +74,10 @@ class Explanation:
       joe gave it 1 (adds +0.3)
     and although these viewers rated it:
       ann gave it 4 (adds -0.2)
-    >>> print(Explanation("Alien", 3.9, (), ()))
+    >>> print(RatingExplanation("Alien", 3.9, (), ()))
     Alien: score 3.9
     because of its average rating: none of your ratings says more.
-    >>> print(Explanation("Alien", 3.9, (), (), by_features=0.2))
+    >>> print(RatingExplanation("Alien", 3.9, (), (), by_features=0.2))
     Alien: score 3.9
     because users with features like yours rate it higher than others do (adds +0.2).
     """

@@ -11,16 +11,24 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
 from itertools import islice
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwright._typing import BoolArray, FloatArray, IntArray
+from rankwright._typing import BoolArray, FloatArray, Id, IntArray
 from rankwright.data.io.files import atomic_write
 from rankwright.data.vocabulary import UsersAndItems, Vocabulary
 from rankwright.exceptions import DataError, ParameterError
 from rankwright.recommend.explanations import Recommendation, as_list
+
+if TYPE_CHECKING:
+    from rankwright.data.behavior.interactions import Interactions
+    from rankwright.data.behavior.ratings import Ratings
+    from rankwright.recommend.events.histories import Histories
+
+Exclude: TypeAlias = Iterable[Id] | None  # "taken", None, or ids to leave out as well
+Allow: TypeAlias = "Filter | Collection[Id] | Callable[[Any], bool] | None"
 
 POOL = 10  # candidates for each place of a list that is capped or made diverse
 CELLS = 2**22  # cosines at once
@@ -80,7 +88,9 @@ class Selection:
     filter : Filter, a collection of ids, a function of an id, or None
     """
 
-    def __init__(self, data: UsersAndItems, exclude: Any = "taken", filter: Any = None) -> None:
+    def __init__(
+        self, data: Histories | Ratings, exclude: Exclude = "taken", filter: Allow = None
+    ) -> None:
         items = data.item_vocabulary
         self.exclude_taken = exclude is not None
         self.filter = filter if isinstance(filter, Filter) else Filter(allow=filter)
@@ -168,7 +178,7 @@ def _allowed(items: Vocabulary, filter: Filter) -> BoolArray:
     return allowed
 
 
-def _known(items: Vocabulary, ids: Any, name: str) -> IntArray:
+def _known(items: Vocabulary, ids: object, name: str) -> IntArray:
     """Numbers of item ids; ids that are not in the catalog do not matter."""
     if isinstance(ids, str | bytes) or not isinstance(ids, Iterable):
         raise ParameterError(f"{name}={ids!r}: give a list of item ids.")
@@ -185,7 +195,7 @@ def _categories(items: Vocabulary, categories: Mapping[Any, Any] | None) -> NDAr
     return np.array([-1 if c is None else numbers.setdefault(c, len(numbers)) for c in of_items])
 
 
-def item_table(data: Any, n_items: int | None = None) -> Any:
+def item_table(data: Histories | Ratings | Interactions, n_items: int | None = None) -> Any:
     """The users of each item as rows of length 1: a CSR array, items by users, float32."""
     from scipy.sparse import csr_array, diags_array
 
@@ -197,13 +207,17 @@ def item_table(data: Any, n_items: int | None = None) -> Any:
     return (diags_array((1.0 / np.sqrt(size)).astype(np.float32)) @ table).tocsr()
 
 
-def user_cosines(data: Any, items: IntArray, n_items: int | None = None) -> FloatArray:
+def user_cosines(
+    data: Histories | Ratings | Interactions, items: IntArray, n_items: int | None = None
+) -> FloatArray:
     """Cosines of the users of some items (distinct numbers), (n, n)."""
     rows = item_table(data, n_items)[items]
     return np.asarray((rows @ rows.T).toarray(), np.float64)
 
 
-def pair_cosines(data: Any, first: IntArray, second: IntArray, n_items: int) -> FloatArray:
+def pair_cosines(
+    data: Histories | Ratings | Interactions, first: IntArray, second: IntArray, n_items: int
+) -> FloatArray:
     """Cosines of the users of pairs of items; ``first`` ascends. Memory is bounded."""
     shown, index = np.unique(np.concatenate([first, second]), return_inverse=True)
     table = item_table(data, n_items)[shown]
@@ -225,7 +239,7 @@ def frame_of(columns: Mapping[str, Any], backend: str) -> Any:
     return nw.to_native(nw.from_dict(dict(columns), backend=cast("Any", backend)))
 
 
-def user_cosine(data: Any, item: int) -> FloatArray:
+def user_cosine(data: Histories | Ratings, item: int) -> FloatArray:
     """Cosines of the users of an item with those of all items, (n_items,)."""
     users = data.user[data.item == item]
     common = np.bincount(data.item[np.isin(data.user, users)], minlength=data.n_items)
@@ -234,7 +248,7 @@ def user_cosine(data: Any, item: int) -> FloatArray:
 
 
 def nearest_users(
-    data: Any, value: FloatArray, own: FloatArray, without: int, n: int
+    data: Histories | Ratings, value: FloatArray, own: FloatArray, without: int, n: int
 ) -> list[tuple[int, float]]:
     """The n users whose vectors of items have the largest cosines > 0 with ``own``, (n_items,).
 
@@ -250,14 +264,14 @@ def nearest_users(
     return [(int(user), float(cosine[user])) for user in best if cosine[user] > 0]
 
 
-class Block(NamedTuple):
+class ListBlock(NamedTuple):
     """Lists of some users, in numbers of items."""
 
     number: NDArray[np.int64]  # (n_users, n), best first, -1 behind the end of a shorter list
     score: NDArray[Any]  # (n_users, n)
 
     @classmethod
-    def of(cls, numbers: list[IntArray], scores: list[FloatArray], n: int) -> Block:
+    def of(cls, numbers: list[IntArray], scores: list[FloatArray], n: int) -> ListBlock:
         """Lists of different lengths, of at most n items each."""
         number = np.full((len(numbers), n), -1, np.int64)
         score = np.zeros((len(numbers), n))
@@ -286,21 +300,21 @@ class TopLists(Mapping[Any, list[Recommendation]]):
 
     Examples
     --------
-    >>> block = Block(np.array([[1, 0], [1, -1]]), np.array([[0.5, 0.25], [0.5, 0.0]]))
+    >>> block = ListBlock(np.array([[1, 0], [1, -1]]), np.array([[0.5, 0.25], [0.5, 0.0]]))
     >>> lists = TopLists(["ann", "bob"], np.array([7, 8]), [block])
     >>> lists["bob"], len(lists)
     ([Recommendation(item=8, score=0.5)], 2)
     """
 
-    def __init__(self, users: list[Any], catalog: NDArray[Any], blocks: list[Block]) -> None:
+    def __init__(self, users: list[Any], catalog: NDArray[Any], blocks: list[ListBlock]) -> None:
         self.users, self.catalog = users, catalog
         self.number = np.concatenate([block.number for block in blocks])
         self.score = np.concatenate([block.score for block in blocks])
         self._row = {user: row for row, user in enumerate(users)}
 
-    def __getitem__(self, user: Any) -> list[Recommendation]:
+    def __getitem__(self, user: Id) -> list[Recommendation]:
         rows = slice(self._row[user], self._row[user] + 1)
-        return next(Block(self.number[rows], self.score[rows]).lists(self.catalog))
+        return next(ListBlock(self.number[rows], self.score[rows]).lists(self.catalog))
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self._row)
@@ -328,11 +342,14 @@ class TopLists(Mapping[Any, list[Recommendation]]):
         return f"TopLists({len(self):,} users, {self.number.shape[1]} items each at most)"
 
 
-Blocks = Iterator[tuple[list[Any], Block]]  # ids of users, and their lists
+Blocks = Iterator[tuple[list[Any], ListBlock]]  # ids of users, and their lists
 
 
 def write_lists(
-    blocks: Blocks, data: UsersAndItems, path: str | os.PathLike[str], titles: Any = None
+    blocks: Blocks,
+    data: UsersAndItems,
+    path: str | os.PathLike[str],
+    titles: NDArray[Any] | None = None,
 ) -> int:
     """Write lists as they come; the number of users.
 
@@ -347,7 +364,9 @@ def write_lists(
     raise ParameterError(f"recommend_all(output={name!r}): use the extension .jsonl or .parquet.")
 
 
-def _write_jsonl(blocks: Blocks, data: UsersAndItems, path: Any, titles: Any) -> int:
+def _write_jsonl(
+    blocks: Blocks, data: UsersAndItems, path: str | os.PathLike[str], titles: NDArray[Any] | None
+) -> int:
     n_users = 0
     with atomic_write(path, mode=0o666) as file:
         for users, block in blocks:
@@ -362,7 +381,9 @@ def _write_jsonl(blocks: Blocks, data: UsersAndItems, path: Any, titles: Any) ->
     return n_users
 
 
-def _write_parquet(blocks: Blocks, data: UsersAndItems, path: Any, titles: Any) -> int:
+def _write_parquet(
+    blocks: Blocks, data: UsersAndItems, path: str | os.PathLike[str], titles: NDArray[Any] | None
+) -> int:
     if find_spec("pyarrow") is None:
         raise DataError(f"{path}: pyarrow writes Parquet files: pip install pyarrow.")
     import pyarrow
@@ -397,7 +418,7 @@ def _write_parquet(blocks: Blocks, data: UsersAndItems, path: Any, titles: Any) 
     return n_users
 
 
-def with_progress(blocks: Blocks, total: int, show: Any) -> Blocks:
+def with_progress(blocks: Blocks, total: int, show: Callable[[int, int], object] | bool) -> Blocks:
     """The same lists; ``show`` is a function of (done, total), or True for a bar on stderr."""
     report, done = show if callable(show) else _bar, 0
     for users, block in blocks:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import warnings
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import replace
+from types import UnionType
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,7 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from rankwright._typing import FloatArray, IntArray
+from rankwright._typing import Column, FloatArray, Id, IntArray
 from rankwright.data.behavior.attributes import SideFeatures, as_features
 from rankwright.data.behavior.interactions import Interactions
 from rankwright.data.behavior.ratings import Ratings
@@ -26,12 +28,14 @@ from rankwright.exceptions import (
 from rankwright.rankers import schema
 from rankwright.rankers.schema import Holds, real, texts
 from rankwright.recommend.events.content import ItemContent, UserMeans
-from rankwright.recommend.events.histories import Histories, Rows
+from rankwright.recommend.events.histories import Histories, HistoryRows
 from rankwright.recommend.events.topn import EventBackend, TopN
 from rankwright.recommend.explanations import Recommendation, SimilarUser, as_list
 from rankwright.recommend.lists import (
-    Block,
+    Allow,
     Blocks,
+    Exclude,
+    ListBlock,
     Selection,
     TopLists,
     with_progress,
@@ -150,7 +154,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         event_weights: Mapping[Any, float] | None = None,
         half_life: float | None = None,
         exploration: float = 0.0,
-        random_state: Any = None,
+        random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.ranker = ranker
         self.n_reference = n_reference
@@ -166,7 +170,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
     def fit(
         self,
         data: Ratings | Interactions,
-        y: Any = None,
+        y: None = None,
         *,
         item_features: Any = None,
         user_features: Any = None,
@@ -258,7 +262,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
     def _contents(self) -> tuple[Any, Any]:
         return getattr(self, "content_", None), getattr(self, "user_content_", None)
 
-    def partial_fit(self, events: Interactions, y: Any = None) -> Self:
+    def partial_fit(self, events: Interactions, y: None = None) -> Self:
         """Follow new events of known or new users and items; ``recommend`` reflects them at once.
 
         Counts, neighbors and histories are exact: as after ``fit`` with all events. EASE is exact
@@ -352,7 +356,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         return self.histories_ if self._is_events else self.ratings_
 
-    def scores(self, user: Any, items: Any = None) -> FloatArray:
+    def scores(self, user: Any, items: Column | None = None) -> FloatArray:
         """Scores of some items (ids; None: all) for a user of the data (an id) or a new user
         ({item: rating}, or the items taken, oldest first). Higher is better."""
         history = self._history(user)
@@ -378,7 +382,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
             )
 
     def recommend(
-        self, user: Any, n: int = 10, *, exclude: Any = "taken", filter: Any = None
+        self, user: Id, n: int = 10, *, exclude: Exclude = "taken", filter: Allow = None
     ) -> list[Recommendation]:
         """The best items for a user of the data, among those the user has not taken or rated.
 
@@ -393,16 +397,16 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         _check_n("recommend", n)
         return self._list(self._known(user), n, exclude, filter)
 
-    def _known(self, user: Any) -> Any:
+    def _known(self, user: Id) -> Any:
         numbers = self._user_numbers([user])
         return self._backend.known(numbers)
 
-    def _list(self, history: Any, n: int, exclude: Any, filter: Any) -> list[Recommendation]:
-        best: Block = self._backend.lists(history, n, Selection(self._data, exclude, filter))
+    def _list(self, history: Any, n: int, exclude: Exclude, filter: Allow) -> list[Recommendation]:
+        best: ListBlock = self._backend.lists(history, n, Selection(self._data, exclude, filter))
         return next(best.lists(self._data.items))
 
     def recommend_new(
-        self, ratings: Any, n: int = 10, *, exclude: Any = "taken", filter: Any = None
+        self, ratings: Any, n: int = 10, *, exclude: Exclude = "taken", filter: Allow = None
     ) -> Any:
         """The best items for a new user, or for several at once; nothing is retrained.
 
@@ -426,17 +430,17 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
             return TopLists(names, self._data.items, [self._new_lists(given, n, selection)])
         return list(self._new_lists(ratings, n, selection).lists(self._data.items))
 
-    def _new_lists(self, sessions: Any, n: int, selection: Selection) -> Block:
+    def _new_lists(self, sessions: Any, n: int, selection: Selection) -> ListBlock:
         histories = [self._new_history(session) for session in sessions]
         if not self._is_events:
             blocks = [self._backend.lists(history, n, selection) for history in histories]
-            return Block(*(np.concatenate(columns) for columns in zip(*blocks, strict=True)))
+            return ListBlock(*(np.concatenate(columns) for columns in zip(*blocks, strict=True)))
         size = self._backend.block_size
         parts = [
-            self._backend.lists(Rows.stacked(histories[start : start + size]), n, selection)
+            self._backend.lists(HistoryRows.stacked(histories[start : start + size]), n, selection)
             for start in range(0, len(histories), size)
         ]
-        return Block(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+        return ListBlock(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
     def _new_history(self, ratings: Any) -> Any:
         if not isinstance(ratings, Mapping) and (
@@ -450,13 +454,13 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
 
     def recommend_all(
         self,
-        users: Any = None,
+        users: Column | None = None,
         n: int = 10,
         *,
-        exclude: Any = "taken",
-        filter: Any = None,
-        output: Any = None,
-        progress: Any = False,
+        exclude: Exclude = "taken",
+        filter: Allow = None,
+        output: str | os.PathLike[str] | None = None,
+        progress: Callable[[int, int], object] | bool = False,
     ) -> Any:
         """Recommendations for many users (ids; None: all) at once, on all cores.
 
@@ -481,7 +485,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
             blocks = with_progress(blocks, len(ids), progress)
         if output is not None:
             return write_lists(blocks, self._data, output, getattr(self, "titles_", None))
-        lists = [block for _, block in blocks] or [Block.of([], [], n)]
+        lists = [block for _, block in blocks] or [ListBlock.of([], [], n)]
         return TopLists(ids, self._data.items, lists)
 
     def _blocks(self, ids: list[Any], numbers: IntArray, n: int, selection: Selection) -> Blocks:
@@ -489,7 +493,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         backend, size = self._backend, self._backend.block_size
         cuts = [slice(start, start + size) for start in range(0, len(ids), size)]
         histories = (backend.known(numbers[cut]) for cut in cuts)
-        blocks: Iterable[Block]
+        blocks: Iterable[ListBlock]
         if current_engine() is not None:
             blocks = map_jobs(_lists_of, list(histories), backend, n, selection)
         else:
@@ -497,7 +501,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         for cut, block in zip(cuts, blocks, strict=True):
             yield ids[cut], block
 
-    def similar_items(self, item: Any, n: int = 10) -> list[Recommendation]:
+    def similar_items(self, item: Id, n: int = 10) -> list[Recommendation]:
         """The items most like an item: taken by the same users, or rated by them alike.
 
         With interactions the score is that of a user who took only this item, without the
@@ -523,12 +527,12 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         ids = self._data.users[[number for number, _ in found]].tolist() if found else []
         return [SimilarUser(name, score) for name, (_, score) in zip(ids, found, strict=True)]
 
-    def explain(self, user: Any, item: Any, n: int = 5) -> Any:
+    def explain(self, user: Any, item: Id, n: int = 5) -> Any:
         """Why an item has its score for a user (an id, or what a new user rated or took).
 
         Returns
         -------
-        explanation : Explanation or EventExplanation
+        explanation : RatingExplanation or EventExplanation
             Prints as text. From interactions: the part of each expert, and the items taken that add
             most. From ratings: ``viewers``, the most similar users who rated the item, and
             ``ratings``, the user's own, with what each adds (how far the score falls without it).
@@ -622,7 +626,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
                 )
         return np.asarray(data.user_vocabulary.numbers(ids) if ids else np.zeros(0, np.int64))
 
-    def _item_numbers(self, items: Any) -> IntArray:
+    def _item_numbers(self, items: Column | None) -> IntArray:
         data = self._data
         if items is None:
             return np.arange(data.n_items)
@@ -637,7 +641,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         return np.asarray(known.numbers(ids))
 
 
-def _is_batch(ratings: Any, kinds: Any) -> bool:
+def _is_batch(ratings: object, kinds: UnionType | type) -> bool:
     """Whether these are the histories of several new users, which are no ids and no numbers."""
     if isinstance(ratings, Mapping):
         return any(isinstance(one, kinds) for one in ratings.values())
@@ -652,9 +656,9 @@ def _counted(items: list[Any]) -> dict[Any, float]:
     return counts
 
 
-def _lists_of(histories: Any, backend: Any, n: int, selection: Selection) -> Block:
+def _lists_of(histories: Any, backend: Any, n: int, selection: Selection) -> ListBlock:
     """Lists of some users, made by a worker."""
-    best: Block = backend.lists(histories, n, selection)
+    best: ListBlock = backend.lists(histories, n, selection)
     return best
 
 
@@ -672,6 +676,6 @@ def _warn_of_other_ids(known: Histories, events: Interactions) -> None:
             )
 
 
-def _check_n(method: str, n: Any) -> None:
+def _check_n(method: str, n: object) -> None:
     if not schema.at_least(1).test(n):
         raise ParameterError(f"{method}(n={n!r}): n must be an integer >= 1.", parameter="n")

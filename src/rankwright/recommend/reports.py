@@ -19,7 +19,7 @@ HEAD = 0.5  # the share of all training events that the head of the catalog has
 
 
 @dataclass(frozen=True)
-class Estimate:
+class MeanEstimate:
     """A mean over users with its 95 % bootstrap interval, and the value of random order."""
 
     value: float
@@ -36,7 +36,7 @@ class TopNReport:
     ----------
     n : length of the lists
     n_users : evaluated users: those who took a new item in the test part
-    measures : name -> Estimate
+    measures : name -> MeanEstimate
     parts : the same of segments, with the number of users: "warm users" and "cold users" (no
         training events), "light users" and "heavy users" (warm ones with at most, or more than,
         the median number of items), "warm items" and "cold items", "head items" (the most taken
@@ -50,8 +50,8 @@ class TopNReport:
 
     n: int
     n_users: int
-    measures: dict[str, Estimate]
-    parts: dict[str, tuple[int, dict[str, Estimate]]]
+    measures: dict[str, MeanEstimate]
+    parts: dict[str, tuple[int, dict[str, MeanEstimate]]]
     per_user: dict[str, FloatArray]
     users: NDArray[Any] = field(default_factory=lambda: np.zeros(0, np.int64))
     left_out: dict[str, int] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class TopNReport:
     def __getitem__(self, name: str) -> float:
         return self.measures[name].value
 
-    def _rows(self) -> Iterator[tuple[str, int, str, Estimate]]:
+    def _rows(self) -> Iterator[tuple[str, int, str, MeanEstimate]]:
         for name, estimate in self.measures.items():
             yield "all users", self.n_users, name, estimate
         for part, (n_users, measures) in self.parts.items():
@@ -89,7 +89,7 @@ class TopNReport:
         return "\n".join([*lines, *self.notes])
 
 
-def _line(name: str, estimate: Estimate) -> str:
+def _line(name: str, estimate: MeanEstimate) -> str:
     interval = "" if np.isnan(estimate.low) else f"{estimate.low:.4f} .. {estimate.high:.4f}"
     chance = "" if estimate.random is None else f"{estimate.random:.4f}"
     return f"{name:<46}{estimate.value:>9.4f}{interval:>20}{chance:>9}"
@@ -102,12 +102,12 @@ class ReportComparison:
     Attributes
     ----------
     n_users : users in both reports
-    differences : name -> Estimate of the second report's mean less the first's, paired by user
+    differences : name -> MeanEstimate of the second report's mean less the first's, paired by user
     n_left_out : users of only one of the reports
     """
 
     n_users: int
-    differences: dict[str, Estimate]
+    differences: dict[str, MeanEstimate]
     n_left_out: int = 0
 
     def __getitem__(self, name: str) -> float:
@@ -173,7 +173,7 @@ def report_of(
     beyond = _beyond_relevance(lists, users, relevant, train, counts, int((taken > 0).sum()))
     measures |= estimates(beyond, n, rng)
     coverage = len(np.unique(lists[lists >= 0])) / max(int((counts > 0).sum()), 1)
-    measures[f"ItemCoverage@{n}"] = Estimate(coverage, np.nan, np.nan)
+    measures[f"ItemCoverage@{n}"] = MeanEstimate(coverage, np.nan, np.nan)
     parts = {}
     for name, rows in _user_segments(n_taken).items():
         if rows.any() and not rows.all():
@@ -217,7 +217,9 @@ def _item_segments(counts: IntArray) -> dict[str, BoolArray]:
     }
 
 
-def _hits(lists: Any, users: IntArray, relevant: Any) -> tuple[NDArray[np.bool_], IntArray]:
+def _hits(
+    lists: IntArray, users: IntArray, relevant: tuple[IntArray, IntArray]
+) -> tuple[NDArray[np.bool_], IntArray]:
     """Which places of the lists hold a relevant item, and how many there are for each user."""
     width = np.int64(max(int(lists.max(initial=0)), int(relevant[1].max(initial=0))) + 2)
     keys = relevant[0] * width + relevant[1]
@@ -226,7 +228,7 @@ def _hits(lists: Any, users: IntArray, relevant: Any) -> tuple[NDArray[np.bool_]
     return hits, n_relevant
 
 
-def _relevance(hits: Any, n_relevant: IntArray) -> dict[str, FloatArray]:
+def _relevance(hits: BoolArray, n_relevant: IntArray) -> dict[str, FloatArray]:
     n = hits.shape[1]
     discount = 1.0 / np.log2(np.arange(2, n + 2))
     ideal = np.cumsum(discount)[np.minimum(n_relevant, n) - 1]
@@ -260,7 +262,12 @@ def _chance(n_relevant: IntArray, n_candidates: IntArray, n: int) -> dict[str, f
 
 
 def _beyond_relevance(
-    lists: Any, users: IntArray, relevant: Any, train: Any, counts: IntArray, n_train_users: int
+    lists: IntArray,
+    users: IntArray,
+    relevant: tuple[IntArray, IntArray],
+    train: Interactions,
+    counts: IntArray,
+    n_train_users: int,
 ) -> dict[str, FloatArray]:
     """Novelty, diversity and popularity bias of each list."""
     shown = lists >= 0
@@ -278,7 +285,7 @@ def _beyond_relevance(
     }
 
 
-def _diversity(lists: Any, train: Any, n_items: int) -> FloatArray:
+def _diversity(lists: IntArray, train: Interactions, n_items: int) -> FloatArray:
     """1 - the mean cosine (of their users) of two items of a list."""
     total = np.zeros(len(lists))
     n_pairs = np.zeros(len(lists))
@@ -293,7 +300,9 @@ def _diversity(lists: Any, train: Any, n_items: int) -> FloatArray:
     return np.asarray(1.0 - total / np.maximum(n_pairs, 1.0))
 
 
-def estimates(values: dict[str, FloatArray], n: int, rng: Any) -> dict[str, Estimate]:
+def estimates(
+    values: dict[str, FloatArray], n: int, rng: np.random.Generator
+) -> dict[str, MeanEstimate]:
     size = len(next(iter(values.values())))
     columns = np.stack(list(values.values()), axis=1)
     means = [  # in parts: there may be many users
@@ -302,6 +311,6 @@ def estimates(values: dict[str, FloatArray], n: int, rng: Any) -> dict[str, Esti
     ]
     low, high = np.quantile(np.concatenate(means), [0.025, 0.975], axis=0)
     return {
-        f"{name}@{n}": Estimate(float(column.mean()), float(low[at]), float(high[at]))
+        f"{name}@{n}": MeanEstimate(float(column.mean()), float(low[at]), float(high[at]))
         for at, (name, column) in enumerate(values.items())
     }

@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from rankwright._typing import FloatArray, IntArray
+from rankwright._typing import BoolArray, FloatArray, IntArray
 from rankwright.data.behavior.impressions import ImpressionLog
 from rankwright.data.items import Items
 from rankwright.data.vocabulary import check_probabilities, encode
@@ -112,7 +112,7 @@ class ClickSimulator:
 
     def sessions(
         self,
-        scores: Any,
+        scores: ArrayLike | Mapping[str, ArrayLike],
         n_sessions: int,
         *,
         experiment: str | None = None,
@@ -173,14 +173,14 @@ class ClickSimulator:
                 active &= ~satisfied & (rng.random(len(shown)) < self.continuation)
         return clicks
 
-    def _log(self, shown: IntArray, clicks: Any, ranker: Any) -> ImpressionLog:
+    def _log(self, shown: IntArray, clicks: BoolArray, ranker: NDArray[Any]) -> ImpressionLog:
         session, rank = np.nonzero(shown >= 0)
         rows = shown[session, rank]
         queries, items = self.items.queries, self.items
         number, ids = np.arange(items.n_items), np.arange(items.n_items)
         if items.docid is not None:
             number, ids = encode(items.docid, "docid")
-        columns = {
+        columns: dict[str, NDArray[Any] | None] = {
             "query": queries.codes[rows],
             "item": number[rows],
             "clicks": clicks[session, rank].astype(np.int64),

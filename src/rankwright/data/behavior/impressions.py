@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankwright._typing import BoolArray, FloatArray, IntArray
+from rankwright._typing import BoolArray, Column, FloatArray, IntArray
 from rankwright.data.items import Items
 from rankwright.data.vocabulary import (
     Vocabulary,
@@ -91,16 +91,16 @@ class ImpressionLog:
     @classmethod
     def from_arrays(
         cls,
-        query: Any,
-        item: Any,
+        query: Column,
+        item: Column,
         clicks: ArrayLike,
         *,
         position: ArrayLike | None = None,
-        session: Any = None,
-        user: Any = None,
+        session: Column | None = None,
+        user: Column | None = None,
         time: ArrayLike | None = None,
         dwell: ArrayLike | None = None,
-        ranker: Any = None,
+        ranker: Column | None = None,
     ) -> ImpressionLog:
         """Build a log from arrays with one entry per item shown, in any order.
 
@@ -196,7 +196,7 @@ class ImpressionLog:
         clicks = np.bincount(self.position, self.clicked, self.n_positions + 1)[1:]
         return np.asarray(clicks / np.maximum(shown, 1))
 
-    def take(self, sessions: Any) -> ImpressionLog:
+    def take(self, sessions: IntArray | BoolArray) -> ImpressionLog:
         """Select sessions by a boolean mask or session numbers; they keep their order.
 
         Queries and items keep their numbers.
@@ -253,7 +253,7 @@ class ImpressionLog:
         return f"ImpressionLog({self.facts()})"
 
 
-def _ids(values: Any, n: int, name: str) -> NDArray[Any]:
+def _ids(values: Column, n: int, name: str) -> NDArray[Any]:
     ids = as_ids(values, name)
     if len(ids) != n:
         raise DataError(f"{name} has {len(ids)} entries and query has {n}: give one per row.")

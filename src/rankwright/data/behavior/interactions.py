@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankwright._typing import FloatArray, IntArray
+from rankwright._typing import Column, FloatArray, IntArray
 from rankwright.data import vocabulary
 from rankwright.data.behavior.ratings import Ratings, columns_by_role, encode_pairs, in_int64
 from rankwright.data.behavior.times import as_times
@@ -72,13 +72,13 @@ class Interactions(UsersAndItems):
 
     def __init__(
         self,
-        users: Any,
-        items: Any,
+        users: Column,
+        items: Column,
         *,
-        weight: Any = None,
-        time: Any = None,
-        event: Any = None,
-        session: Any = None,
+        weight: Column | None = None,
+        time: Column | None = None,
+        event: Column | None = None,
+        session: Column | None = None,
     ) -> None:
         self._set(*encode_pairs(users=users, items=items, row="event"), weight, time)
         if event is not None:
@@ -86,7 +86,7 @@ class Interactions(UsersAndItems):
         if session is not None:
             self.session = read_only(self._encoded(session, "session")[0])
 
-    def _encoded(self, values: Any, name: str) -> tuple[IntArray, NDArray[Any]]:
+    def _encoded(self, values: Column, name: str) -> tuple[IntArray, NDArray[Any]]:
         ids = as_ids(values, name)
         if len(ids) != len(self.user):
             raise DataError(
@@ -95,7 +95,15 @@ class Interactions(UsersAndItems):
             )
         return vocabulary.encode(ids, name)
 
-    def _set(self, users: Any, items: Any, user: Any, item: Any, weight: Any, time: Any) -> None:
+    def _set(
+        self,
+        users: NDArray[Any],
+        items: NDArray[Any],
+        user: IntArray,
+        item: IntArray,
+        weight: Column | None,
+        time: Column | None,
+    ) -> None:
         n = len(user)
         weight = np.ones(n) if weight is None else as_column(weight, "weight", n)
         if (weight == 0).any():
@@ -109,7 +117,13 @@ class Interactions(UsersAndItems):
 
     @classmethod
     def from_numbers(
-        cls, users: Any, items: Any, user: IntArray, item: IntArray, weight: Any, time: Any
+        cls,
+        users: NDArray[Any],
+        items: NDArray[Any],
+        user: IntArray,
+        item: IntArray,
+        weight: FloatArray | None,
+        time: FloatArray | None,
     ) -> Self:
         """Events as indices into distinct ids, of which some may have no event."""
         events = cls.__new__(cls)
@@ -184,14 +198,16 @@ class Interactions(UsersAndItems):
         kept = factor != 0
         return self.take(kept).with_weights(self.weight[kept] * factor[kept])
 
-    def with_weights(self, weight: Any) -> Self:
+    def with_weights(self, weight: FloatArray) -> Self:
         """The same events with other weights."""
         events = self.take(slice(None))
         events._set(self.users, self.items, self.user, self.item, weight, self.time)
         return events
 
     @classmethod
-    def from_csr(cls, matrix: Any, *, users: Any = None, items: Any = None) -> Self:
+    def from_csr(
+        cls, matrix: Any, *, users: Column | None = None, items: Column | None = None
+    ) -> Self:
         """Convert a SciPy sparse matrix, users by items; stored zeros are ignored.
 
         ``users`` and ``items`` are the ids of its rows and columns, 0, 1, ... by default.

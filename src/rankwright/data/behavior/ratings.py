@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankwright._typing import FloatArray, IntArray
+from rankwright._typing import Column, FloatArray, Id, IntArray
 from rankwright.data import vocabulary
 from rankwright.data.behavior.times import as_times
 from rankwright.data.inputs import columns_of
@@ -116,7 +116,13 @@ class Ratings(UsersAndItems):
 
     @classmethod
     def from_arrays(
-        cls, user: Any, item: Any, value: Any, time: Any = None, *, duplicates: str = "error"
+        cls,
+        user: Column,
+        item: Column,
+        value: Column,
+        time: Column | None = None,
+        *,
+        duplicates: str = "error",
     ) -> Ratings:
         """Build ratings from a user id, item id and value per row; ids of any hashable type.
 
@@ -128,7 +134,8 @@ class Ratings(UsersAndItems):
         """
         pairs = encode_pairs(user=user, item=item, row="rating")
         value = as_column(value, "value", len(pairs[2]))
-        return resolve_duplicates(cls(*pairs, value, time), duplicates)
+        times = None if time is None else as_times(time, "time", len(value))
+        return resolve_duplicates(cls(*pairs, value, times), duplicates)
 
     @classmethod
     def from_frame(
@@ -188,7 +195,7 @@ class Ratings(UsersAndItems):
     def item_counts(self) -> IntArray:
         return self.by_item.sizes
 
-    def rows_of(self, user: Any) -> IntArray:
+    def rows_of(self, user: Id) -> IntArray:
         """Return the rows of one user, by id, in the order given."""
         number = int(self.user_vocabulary.numbers([user])[0])
         start, stop = self.by_user.ptr[number : number + 2]
@@ -214,7 +221,11 @@ class Ratings(UsersAndItems):
         kept = {"users": self.users[users], "items": self.items[items]}
         return replace(self, **kept, user=user.reshape(-1), item=item.reshape(-1))
 
-    def only(self, users: Sequence[Any] | NDArray[Any] | None = None, items: Any = None) -> Ratings:
+    def only(
+        self,
+        users: Sequence[Any] | NDArray[Any] | None = None,
+        items: Sequence[Any] | NDArray[Any] | None = None,
+    ) -> Ratings:
         """Select the ratings of some users and items (ids; None means all), compacted."""
         keep = np.ones(len(self), dtype=bool)
         if users is not None:
@@ -285,7 +296,7 @@ def in_int64(ids: NDArray[Any]) -> NDArray[Any]:
     return ids.astype(np.int64, copy=False) if fits else ids
 
 
-def _as_numbers(values: Any, name: str, n_rows: int, n_ids: int) -> IntArray:
+def _as_numbers(values: ArrayLike, name: str, n_rows: int, n_ids: int) -> IntArray:
     numbers = np.asarray(values)
     if numbers.shape != (n_rows,) or (n_rows and numbers.dtype.kind not in "iu"):
         raise DataError(

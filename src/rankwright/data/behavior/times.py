@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rankwright._typing import FloatArray
+from rankwright._typing import Column, FloatArray
 from rankwright.data.vocabulary import as_column
 from rankwright.exceptions import DataError
 
@@ -17,7 +17,7 @@ UNITS = {"seconds": 1.0, "milliseconds": 1e3, "microseconds": 1e6, "nanoseconds"
 FIRST, LAST = 3.1e8, 4.2e9
 
 
-def as_times(values: Any, name: str, n_rows: int) -> FloatArray:
+def as_times(values: Column, name: str, n_rows: int) -> FloatArray:
     """Finite float64 times: numbers as given, dates and ISO strings as seconds since 1970 (UTC).
 
     Times in seconds beside times in milliseconds since 1970 are refused.
@@ -60,7 +60,7 @@ def _unit(time: float) -> str | None:
     return next(inside, None)
 
 
-def _as_seconds(values: Any, name: str, n_rows: int) -> FloatArray:
+def _as_seconds(values: Column, name: str, n_rows: int) -> FloatArray:
     if hasattr(values, "to_numpy"):
         values = values.to_numpy()
     column = values if isinstance(values, np.ndarray) else np.asarray(values)
@@ -80,7 +80,7 @@ def _as_seconds(values: Any, name: str, n_rows: int) -> FloatArray:
     return as_column(column, name, n_rows)
 
 
-def _seconds(cell: Any, name: str, row: int) -> float:
+def _seconds(cell: object, name: str, row: int) -> float:
     """One time; a text without an offset is UTC."""
     try:
         if isinstance(cell, str):
@@ -90,7 +90,7 @@ def _seconds(cell: Any, name: str, row: int) -> float:
             return (cell if cell.tzinfo else cell.replace(tzinfo=UTC)).timestamp()
         if isinstance(cell, date):
             return datetime(cell.year, cell.month, cell.day, tzinfo=UTC).timestamp()
-        return float(cell)
+        return float(cell)  # type: ignore[arg-type]  # TypeError is caught below
     except (TypeError, ValueError):
         fix = "give a number or an ISO time such as 2024-05-31T18:30:00Z"
         raise DataError(f"{name} is {cell!r} in row {row}: {fix}.") from None

@@ -104,7 +104,7 @@ def _from_table(
         for role in ROLES
     }
     kept = slice(None) if at_least is None else _rated(table, at_least, path)
-    arrays = {role: None if name is None else table[name][kept] for role, name in roles.items()}
+    arrays = {role: table[name][kept] for role, name in roles.items() if name is not None}
     return Interactions(arrays.pop("user"), arrays.pop("item"), **arrays)
 
 

@@ -13,7 +13,7 @@ from rankwright.runtime.kernels import njit
 SUMS = {"reassoc", "contract", "nsz", "arcp"}
 
 
-class Pairs(NamedTuple):
+class EventPairs(NamedTuple):
     """Histories by user and by item."""
 
     ptr: NDArray[np.int64]  # (n_users + 1,)
@@ -57,7 +57,7 @@ def nearest(pairs, how, items, start, stop, neighbor, similarity):
 
     Counts are whole numbers, so sums are exact in any order.
 
-    pairs        Pairs
+    pairs        EventPairs
     how          Similarity
     items        item numbers
     start, stop  which of them to do
@@ -106,7 +106,7 @@ def nearest(pairs, how, items, start, stop, neighbor, similarity):
 def count_common(pairs, kept, column_of, start, stop, gram):
     """Common users of each two items that take part: the Gram matrix, row by row.
 
-    pairs        Pairs
+    pairs        EventPairs
     kept         (n_kept,) item numbers
     column_of    (n_items,) the index of an item in kept, or -1
     start, stop  rows to do
@@ -126,7 +126,7 @@ def count_common(pairs, kept, column_of, start, stop, gram):
 def add_neighbors(rows, decay, neighbor, similarity, start, stop, scores):
     """Add up the similarities of what is near the items of each history.
 
-    rows         Rows; an item counts its weight
+    rows         HistoryRows; an item counts its weight
     decay        an item k places before the last counts decay ** k
     neighbor, similarity  as from nearest
     start, stop  rows to do
@@ -151,7 +151,7 @@ def add_neighbors(rows, decay, neighbor, similarity, start, stop, scores):
 def solve_rows(rows, factors, gram, alpha, max_iter, start, stop, solution):
     """Conjugate gradients for (gram + alpha Y'WY) x = Y'(1 + alpha W), for each history.
 
-    rows         Rows; W are the weights of a row, Y the factors of its items
+    rows         HistoryRows; W are the weights of a row, Y the factors of its items
     factors      (n_items, d) float32
     gram         (d, d) float32, factors' factors + regularization
     alpha        confidence of a weight of 1

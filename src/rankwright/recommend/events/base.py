@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from threading import RLock
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from rankwright._typing import IntArray
 from rankwright.rankers import schema
 from rankwright.rankers.schema import Constraint, Holds, Learned, floats
-from rankwright.recommend.events.histories import Histories, Rows
+from rankwright.recommend.events.histories import Histories, HistoryRows
 
 Scores = NDArray[np.float32]
 FLUSHING = RLock()  # one thread at a time does the pending work of updates
@@ -50,19 +50,19 @@ class Expert(BaseEstimator, ABC):  # type: ignore[misc]
         for name, declared in self._learned.items():
             declared.check(name, getattr(self, name, None), sizes)
 
-    def flush(self, rows: Rows | None = None) -> None:
+    def flush(self, rows: HistoryRows | None = None) -> None:
         """Do the pending work of updates: what these rows need, or (None) all of it."""
 
     @abstractmethod
-    def scores(self, rows: Rows) -> Scores:
+    def scores(self, rows: HistoryRows) -> Scores:
         """Finite scores, (n_rows, n_items) float32; 0 where nothing is known."""
 
     def contributions(
-        self, items: NDArray[np.int32], weight: Any, item: int, *, weighted: bool = False
+        self, items: NDArray[np.int32], weight: Scores, item: int, *, weighted: bool = False
     ) -> Scores:
         """What each item of a history adds to the score of an item."""
         columns = (np.arange(len(items) + 1), items, np.asarray(weight, np.float32))
-        return self.scores(Rows(*columns, weighted=weighted))[:, item]
+        return self.scores(HistoryRows(*columns, weighted=weighted))[:, item]
 
     @classmethod
     def learned(cls) -> dict[str, Learned | Holds]:
@@ -102,11 +102,11 @@ class Popularity(Expert):
         super().prepare(histories)
         self._pending = None
 
-    def flush(self, rows: Rows | None = None) -> None:
+    def flush(self, rows: HistoryRows | None = None) -> None:
         with FLUSHING:
             if self._pending is not None:
                 self.fit(self._pending)
 
-    def scores(self, rows: Rows) -> Scores:
+    def scores(self, rows: HistoryRows) -> Scores:
         self.flush()
         return np.tile(np.sqrt(self.count_).astype(np.float32), (rows.n_rows, 1))

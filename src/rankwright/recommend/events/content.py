@@ -8,13 +8,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwright._typing import FloatArray
+from rankwright._typing import FloatArray, IntArray
 from rankwright.data.behavior.attributes import Attributes
 from rankwright.data.behavior.ratings import Ratings
 from rankwright.exceptions import DataError
 from rankwright.rankers.schema import floats, floats32, integers, integers32
 from rankwright.recommend.events.base import Expert, Scores
-from rankwright.recommend.events.histories import Histories, Rows
+from rankwright.recommend.events.histories import Histories, HistoryRows
 from rankwright.recommend.ratings.base import biases
 
 N_LIKE = 10  # items whose scores a new item gets
@@ -52,7 +52,7 @@ class Content(Expert):
         self._prepare(histories)
         return self
 
-    def update(self, histories: Histories, before: Histories, users: Any) -> None:
+    def update(self, histories: Histories, before: Histories, users: IntArray) -> None:
         grown = len(self.ids(histories)) - (len(self.ptr_) - 1)
         self.ptr_ = np.concatenate([self.ptr_, np.full(grown, self.ptr_[-1])])
         self._prepare(histories)
@@ -116,7 +116,7 @@ class ItemContent(Content):
         row = self._similar[np.flatnonzero(self._rare == number)]
         return int(np.argmax(row.toarray())) if row.nnz else int(np.argmax(self._counts))
 
-    def smooth(self, scores: Any, *, average: bool = False) -> Any:
+    def smooth(self, scores: Scores, *, average: bool = False) -> Any:
         """Items with few users take part of the scores of the known items most like them.
 
         An item with n users keeps n / (n + 5) of its own score and gets, for the rest, the average
@@ -141,11 +141,11 @@ class ItemContent(Content):
         return float(1.0 - N_USERS / (N_USERS + self._counts[item]))
 
     def contributions(
-        self, items: NDArray[np.int32], weight: Any, item: int, *, weighted: bool = False
+        self, items: NDArray[np.int32], weight: Scores, item: int, *, weighted: bool = False
     ) -> Scores:
         return super().contributions(items, weight, item) / np.float32(max(len(items), 1))
 
-    def scores(self, rows: Rows) -> Scores:
+    def scores(self, rows: HistoryRows) -> Scores:
         profile = rows.matrix(self._table.shape[0]) @ self._table
         size = np.maximum(np.diff(rows.ptr), 1)[:, None].astype(np.float32)
         return np.asarray((profile @ self._table.T).toarray() / size, np.float32)
@@ -169,7 +169,7 @@ class UserContent(Content):
         super()._prepare(histories)
         self._taken = (self._table.T @ histories.rows.matrix(histories.n_items)).tocsr()
 
-    def scores(self, rows: Rows) -> Scores:
+    def scores(self, rows: HistoryRows) -> Scores:
         if len(rows.user) == 0:
             return np.zeros((rows.n_rows, self._taken.shape[1]), np.float32)
         total = (self._table[rows.user] @ self._taken).toarray()

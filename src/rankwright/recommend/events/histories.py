@@ -20,7 +20,7 @@ from rankwright.exceptions import DataError
 MAX_WEIGHT = 1e9  # of a user and an item, where a usual event has 1
 
 
-class Rows(NamedTuple):
+class HistoryRows(NamedTuple):
     """Histories in compressed rows: row u has ``item[ptr[u]:ptr[u + 1]]``, oldest first."""
 
     ptr: NDArray[np.int64]
@@ -30,14 +30,14 @@ class Rows(NamedTuple):
     weighted: bool = False  # whether weights count in sums over a history
 
     @classmethod
-    def single(cls, items: IntArray, weight: FloatArray, *, weighted: bool = False) -> Rows:
+    def single(cls, items: IntArray, weight: FloatArray, *, weighted: bool = False) -> HistoryRows:
         """The history of one new user."""
         ptr = np.array([0, len(items)])
         columns = (items.astype(np.int32), weight.astype(np.float32))
         return cls(ptr, *columns, weighted=weighted)
 
     @classmethod
-    def stacked(cls, parts: Sequence[Rows]) -> Rows:
+    def stacked(cls, parts: Sequence[HistoryRows]) -> HistoryRows:
         """The histories of several new users."""
         ptr = pointers(np.concatenate([np.zeros(0, np.int64), *(np.diff(p.ptr) for p in parts)]))
         item = np.concatenate([np.zeros(0, np.int32), *(part.item for part in parts)])
@@ -63,15 +63,15 @@ class Rows(NamedTuple):
         ptr = pointers(counts)
         return ptr, np.repeat(self.ptr[numbers] - ptr[:-1], counts) + np.arange(ptr[-1])
 
-    def take(self, numbers: IntArray) -> Rows:
+    def take(self, numbers: IntArray) -> HistoryRows:
         """Some of the rows."""
         ptr, entries = self.entries(numbers)
         user = self.user[numbers] if len(self.user) else self.user
-        return Rows(ptr, self.item[entries], self.weight[entries], user, self.weighted)
+        return HistoryRows(ptr, self.item[entries], self.weight[entries], user, self.weighted)
 
-    def frozen(self) -> Rows:
+    def frozen(self) -> HistoryRows:
         """The same as read-only views: kernels are compiled once, not for each mix of arrays."""
-        return Rows(read_only(self.ptr), read_only(self.item), read_only(self.weight))
+        return HistoryRows(read_only(self.ptr), read_only(self.item), read_only(self.weight))
 
     def matrix(self, n_items: int) -> Any:
         """A SciPy CSR array of ones, rows by items."""
@@ -177,8 +177,8 @@ class Histories(UsersAndItems):
         return len(self.item)
 
     @cached_property
-    def rows(self) -> Rows:
-        return Rows(self.ptr, self.item, self.weight, np.arange(self.n_users), self.weighted)
+    def rows(self) -> HistoryRows:
+        return HistoryRows(self.ptr, self.item, self.weight, np.arange(self.n_users), self.weighted)
 
     @cached_property
     def user(self) -> NDArray[np.int32]:
@@ -261,7 +261,7 @@ class Histories(UsersAndItems):
         kept = np.isin(self.disliked[:, 0], users, invert=others)
         return self.disliked[kept], self.dislike[kept]
 
-    def disliked_in(self, rows: Rows) -> tuple[IntArray, IntArray]:
+    def disliked_in(self, rows: HistoryRows) -> tuple[IntArray, IntArray]:
         """Rows of known users, and the items that these users dislike."""
         if self.disliked is None or len(rows.user) == 0:
             return np.zeros(0, np.int64), np.zeros(0, np.int64)

@@ -13,7 +13,7 @@ from rankwright.exceptions import DataError
 from rankwright.rankers import schema
 from rankwright.rankers.schema import floats, floats32, integers
 from rankwright.recommend.events.base import FLUSHING, Expert, Scores
-from rankwright.recommend.events.histories import Histories, Rows, pointers
+from rankwright.recommend.events.histories import Histories, HistoryRows, pointers
 from rankwright.recommend.events.neighbors import neighbor_pairs, row_ranges
 from rankwright.runtime import current_engine, map_blocks, ranges
 
@@ -107,14 +107,14 @@ class EASE(Expert):
         if len(self._before) > len(self.kept_) // 8:  # corrections would cost more than a new fit
             self.fit(histories)
 
-    def flush(self, rows: Rows | None = None) -> None:
+    def flush(self, rows: HistoryRows | None = None) -> None:
         if not self._before:
             return
         with FLUSHING:
             users, earlier = np.array(list(self._before), np.int64), list(self._before.values())
             ptr = np.cumsum([0, *map(len, earlier)])
             item = np.concatenate([np.zeros(0, np.int32), *earlier])
-            old = Rows(ptr, item, np.ones(len(item), np.float32))
+            old = HistoryRows(ptr, item, np.ones(len(item), np.float32))
             column_of, width = self._column_of(), len(self.kept_)
             after = _dense(self._histories.rows.take(users), column_of, width)
             before = _dense(old, column_of, width)
@@ -151,7 +151,7 @@ class EASE(Expert):
             one = np.full(len(fresh), 1.0 / self.l2_regularization)
             self.diagonal_ = np.concatenate([self.diagonal_, one])
 
-    def scores(self, rows: Rows) -> Scores:
+    def scores(self, rows: HistoryRows) -> Scores:
         from scipy.sparse import csr_array
 
         self.flush()
@@ -167,7 +167,7 @@ class EASE(Expert):
         return scores
 
 
-def _dense(rows: Rows, column_of: NDArray[np.int64], width: int) -> Scores:
+def _dense(rows: HistoryRows, column_of: NDArray[np.int64], width: int) -> Scores:
     """Rows of 0 and 1 over the items that take part."""
     dense = np.zeros((rows.n_rows, width), np.float32)
     column = column_of[rows.item]
@@ -274,7 +274,9 @@ class ImplicitALS(Expert):
             self._solve(columns, users, self.factors_)
         return self
 
-    def _sweep_blocks(self, rows: Rows, columns: Rows, users: Scores, n_sweeps: int) -> Self:
+    def _sweep_blocks(
+        self, rows: HistoryRows, columns: HistoryRows, users: Scores, n_sweeps: int
+    ) -> Self:
         """The same on the engine: blocks of users, then of items, are solved by its workers."""
         sides = [_Blocks(rows, users), _Blocks(columns, self.factors_)]
         for _ in range(n_sweeps):
@@ -283,7 +285,9 @@ class ImplicitALS(Expert):
         self.factors_ = sides[1].values
         return self
 
-    def _solve(self, rows: Rows, factors: Scores, solution: Scores, max_iter: int = 3) -> None:
+    def _solve(
+        self, rows: HistoryRows, factors: Scores, solution: Scores, max_iter: int = 3
+    ) -> None:
         from rankwright.recommend.events._kernels import solve_rows
 
         gram = factors.T @ factors + np.float32(self.l2_regularization) * np.eye(
@@ -292,7 +296,7 @@ class ImplicitALS(Expert):
         table = (rows.frozen(), factors, gram, self.alpha, max_iter)
         map_blocks(lambda block: solve_rows(*table, *block, solution), row_ranges(rows.n_rows))
 
-    def users(self, rows: Rows) -> Scores:
+    def users(self, rows: HistoryRows) -> Scores:
         """Factors of the users with these histories, (n_rows, n_factors)."""
         users = np.zeros((rows.n_rows, self.factors_.shape[1]), np.float32)
         self._solve(rows, self.factors_, users, max_iter=8)
@@ -313,11 +317,11 @@ class ImplicitALS(Expert):
             self._solve(_columns(histories), self.users(histories.rows), self.factors_)
             self._n_behind = 0
 
-    def scores(self, rows: Rows) -> Scores:
+    def scores(self, rows: HistoryRows) -> Scores:
         return np.asarray(self.users(rows) @ self.factors_.T)
 
     def contributions(
-        self, items: NDArray[np.int32], weight: Any, item: int, *, weighted: bool = False
+        self, items: NDArray[np.int32], weight: Scores, item: int, *, weighted: bool = False
     ) -> Scores:
         """The user is a weighted sum over the history, and so is the score."""
         taken = self.factors_[items].astype(np.float64)
@@ -338,7 +342,7 @@ def _start(ids: NDArray[Any], n_factors: int, seed: int) -> Scores:
 class _Blocks:
     """Users or items on the workers of the engine: their events, and their factors so far."""
 
-    def __init__(self, rows: Rows, start: Scores) -> None:
+    def __init__(self, rows: HistoryRows, start: Scores) -> None:
         self._engine, self.values = current_engine(), start
         cuts = ranges(rows.n_rows, N_BLOCKS)
         self._rows = self._engine.scatter(rows.take(np.arange(*cut)) for cut in cuts)
@@ -351,14 +355,14 @@ class _Blocks:
         self.values = np.concatenate(self._engine.gather(self._solved))
 
 
-def _solved_block(rows: Rows, start: Scores, shared: tuple[ImplicitALS, Scores]) -> Scores:
+def _solved_block(rows: HistoryRows, start: Scores, shared: tuple[ImplicitALS, Scores]) -> Scores:
     expert, factors = shared
     solution = start.copy()
     expert._solve(rows, factors, solution)
     return solution
 
 
-def _columns(histories: Histories) -> Rows:
+def _columns(histories: Histories) -> HistoryRows:
     """The users of each item."""
     ptr, entry = histories.by_item
-    return Rows(ptr, histories.user[entry], histories.weight[entry])
+    return HistoryRows(ptr, histories.user[entry], histories.weight[entry])

@@ -12,7 +12,7 @@ from rankwright.data.vocabulary import read_only
 from rankwright.rankers import schema
 from rankwright.rankers.schema import floats32, integers32
 from rankwright.recommend.events.base import FLUSHING, Expert, Scores
-from rankwright.recommend.events.histories import Histories, Rows
+from rankwright.recommend.events.histories import Histories, HistoryRows
 from rankwright.runtime import map_blocks, n_threads, ranges
 
 
@@ -105,14 +105,14 @@ class ItemCosine(Expert):
         super().prepare(histories)
         self._stale = np.zeros(histories.n_items, bool)
 
-    def flush(self, rows: Rows | None = None) -> None:
+    def flush(self, rows: HistoryRows | None = None) -> None:
         if not self._stale.any():
             return
         with FLUSHING:
             needed = np.arange(len(self._stale)) if rows is None else np.unique(rows.item)
             self._refresh(needed[self._stale[needed]].astype(np.int64))
 
-    def scores(self, rows: Rows) -> Scores:
+    def scores(self, rows: HistoryRows) -> Scores:
         from rankwright.recommend.events._kernels import add_neighbors
 
         self.flush(rows)
@@ -123,7 +123,7 @@ class ItemCosine(Expert):
         return scores
 
     def contributions(
-        self, items: NDArray[np.int32], weight: Any, item: int, *, weighted: bool = False
+        self, items: NDArray[np.int32], weight: Scores, item: int, *, weighted: bool = False
     ) -> Scores:
         age = np.arange(len(items))[::-1]
         alone = super().contributions(items, weight, item, weighted=weighted)
@@ -158,10 +158,10 @@ class NextItems(ItemCosine):
 
 def neighbor_pairs(histories: Histories) -> Any:
     """The histories by user and by item, for kernels."""
-    from rankwright.recommend.events._kernels import Pairs
+    from rankwright.recommend.events._kernels import EventPairs
 
     columns: list[NDArray[Any]] = [histories.ptr, histories.item, histories.user]
-    return Pairs(*[read_only(column) for column in [*columns, *histories.by_item]])
+    return EventPairs(*[read_only(column) for column in [*columns, *histories.by_item]])
 
 
 def row_ranges(n_rows: int) -> list[tuple[int, int]]:

@@ -17,13 +17,13 @@ from rankwright.rankers import schema
 from rankwright.rankers.schema import Holds, Learned, floats, integer
 from rankwright.recommend.events.base import Expert, Popularity, Scores
 from rankwright.recommend.events.content import Content, ItemContent, UserContent
-from rankwright.recommend.events.histories import Histories, Rows, check_weights
+from rankwright.recommend.events.histories import Histories, HistoryRows, check_weights
 from rankwright.recommend.events.least_squares import EASE, ImplicitALS
 from rankwright.recommend.events.neighbors import ItemCosine, NextItems
 from rankwright.recommend.events.weights import (
     COMBINERS,
     HOLDOUTS,
-    Candidates,
+    ExpertCandidates,
     Holdout,
     Search,
     best_items,
@@ -32,7 +32,7 @@ from rankwright.recommend.events.weights import (
     scaled,
 )
 from rankwright.recommend.explanations import EventExplanation, Taken
-from rankwright.recommend.lists import POOL, Block, Selection, nearest_users, user_cosine
+from rankwright.recommend.lists import POOL, ListBlock, Selection, nearest_users, user_cosine
 
 CELLS = 2**21  # scores in a block of users
 N_COLD = 5  # an item with fewer users is cold
@@ -146,7 +146,7 @@ class TopN(BaseEstimator):  # type: ignore[misc]
     ) -> None:
         rng, tie = np.random.default_rng(self.random_state), popularity_rank(train)
         tables = {
-            holdout.name: Candidates(experts, train, holdout.sample(N_USERS, rng), tie)
+            holdout.name: ExpertCandidates(experts, train, holdout.sample(N_USERS, rng), tie)
             for holdout in holdouts
         }
         popular = [getattr(expert, "half_life", None) is not None for expert in experts]
@@ -199,7 +199,7 @@ class TopN(BaseEstimator):  # type: ignore[misc]
             expert.refit(self._histories)
         self.n_new_events_ = 0
 
-    def scores(self, rows: Rows, *, personal: bool = False) -> Scores:
+    def scores(self, rows: HistoryRows, *, personal: bool = False) -> Scores:
         """Scores of all items for some histories, (n_rows, n_items); ``personal`` leaves out the
         experts that do not look at the history."""
         total = np.zeros((rows.n_rows, self._histories.n_items), np.float32)
@@ -217,7 +217,7 @@ class TopN(BaseEstimator):  # type: ignore[misc]
     def _item_contents(self) -> list[ItemContent]:
         return [expert for expert in self.experts_ if isinstance(expert, ItemContent)]
 
-    def _weights(self, rows: Rows) -> list[Scores]:
+    def _weights(self, rows: HistoryRows) -> list[Scores]:
         """The weight of each expert, one or (n_rows, 1): users without a history, but with
         features, get what users like them take."""
         weights = [np.full((1, 1), weight, np.float32) for weight in self.weight_]
@@ -244,7 +244,7 @@ class TopN(BaseEstimator):  # type: ignore[misc]
         """The n best items of each row, -1 where there are fewer; -inf is never taken."""
         return best_items(scores, self.tie_, n)
 
-    def parts(self, rows: Rows, item: int) -> tuple[dict[str, float], Scores]:
+    def parts(self, rows: HistoryRows, item: int) -> tuple[dict[str, float], Scores]:
         """What each expert adds to the score of an item for one history, and what each item of the
         history adds."""
         (items, weight), parts = rows.row(0), {}
@@ -274,7 +274,11 @@ class EventBackend:
     """
 
     def __init__(
-        self, data: Histories, model: TopN, titles: Any = None, exploration: float = 0.0
+        self,
+        data: Histories,
+        model: TopN,
+        titles: NDArray[Any] | None = None,
+        exploration: float = 0.0,
     ) -> None:
         self.data, self.model, self.titles = data, model, titles
         self.exploration = exploration
@@ -285,23 +289,23 @@ class EventBackend:
         """Users whose lists are made at once."""
         return max(1, min(256, CELLS // max(self.data.n_items, 1)))
 
-    def known(self, numbers: IntArray) -> Rows:
+    def known(self, numbers: IntArray) -> HistoryRows:
         """The histories of users of the data."""
         return self.data.rows.take(np.asarray(numbers, np.int64))
 
-    def new(self, items: IntArray, weight: FloatArray, given: Mapping[Any, float]) -> Rows:
+    def new(self, items: IntArray, weight: FloatArray, given: Mapping[Any, float]) -> HistoryRows:
         """The history of a new user."""
         if (weight <= 0).any():
             bad = list(given)[int(np.argmax(weight <= 0))]
             raise DataError(f"item {bad!r} has the weight {given[bad]!r}: give weights > 0.")
         check_weights(weight)
-        return Rows.single(items, weight, weighted=self.data.weighted)
+        return HistoryRows.single(items, weight, weighted=self.data.weighted)
 
-    def scores(self, history: Rows, items: IntArray) -> FloatArray:
+    def scores(self, history: HistoryRows, items: IntArray) -> FloatArray:
         """Scores of some items for one history."""
         return np.asarray(self.model.scores(history)[0, items], np.float64)
 
-    def lists(self, histories: Rows, n: int, selection: Selection) -> Block:
+    def lists(self, histories: HistoryRows, n: int, selection: Selection) -> ListBlock:
         """The best items for each history."""
         scores = self.model.scores(histories)
         if selection.exclude_taken:
@@ -313,7 +317,7 @@ class EventBackend:
         best = self._best(scores, n, selection)
         return best if cold is None else self._explored(best, cold, histories)
 
-    def _best(self, scores: Scores, n: int, selection: Selection) -> Block:
+    def _best(self, scores: Scores, n: int, selection: Selection) -> ListBlock:
         pool = n if selection.is_plain else POOL * n
         if selection.filter.max_per_category is not None:
             pool = scores.shape[1]
@@ -321,19 +325,19 @@ class EventBackend:
         if selection.is_plain:
             values = np.take_along_axis(scores, np.maximum(best, 0), axis=1)
             missing = ((0, 0), (0, n - best.shape[1]))  # the catalog may have fewer items
-            return Block(np.pad(best, missing, constant_values=-1), np.pad(values, missing))
+            return ListBlock(np.pad(best, missing, constant_values=-1), np.pad(values, missing))
         picked = []
         for row, ranked in zip(scores, best, strict=True):
             ranked = ranked[ranked >= 0]
             picked.append(selection.pick(ranked, row[ranked], n))
-        return Block.of(picked, [row[at] for row, at in zip(scores, picked, strict=True)], n)
+        return ListBlock.of(picked, [row[at] for row, at in zip(scores, picked, strict=True)], n)
 
     @property
     def _cold(self) -> IntArray:
         """Items with few users, or none."""
         return np.flatnonzero(self.data.item_counts < N_COLD)
 
-    def _explored(self, best: Block, scores: Scores, histories: Rows) -> Block:
+    def _explored(self, best: ListBlock, scores: Scores, histories: HistoryRows) -> ListBlock:
         """Lists whose last places go to cold items: the best scores, plus Gumbel noise by a hash.
 
         ``scores`` are those of the cold items, which change.
@@ -359,16 +363,16 @@ class EventBackend:
             kept = min(int((number[at] >= 0).sum()), n - count)
             places = slice(kept, kept + count)
             number[at, places], value[at, places] = cold[chosen], scores[at, chosen]
-        return Block(number, value)
+        return ListBlock(number, value)
 
     def similar(self, number: int) -> FloatArray:
         """The similarity of all items to an item: by the experts, or else cosines of users."""
         if not any(expert.personal for expert in self.model.experts_):
             return user_cosine(self.data, number)
-        history = Rows.single(np.array([number]), np.ones(1))
+        history = HistoryRows.single(np.array([number]), np.ones(1))
         return np.asarray(self.model.scores(history, personal=True)[0], np.float64)
 
-    def similar_users(self, history: Rows, n: int) -> list[tuple[int, float]]:
+    def similar_users(self, history: HistoryRows, n: int) -> list[tuple[int, float]]:
         """The users who took the same items; rare items count more."""
         data, number = self.data, int(history.user[0]) if len(history.user) else -1
         rarity = np.log1p(data.n_users / np.maximum(data.item_counts, 1))
@@ -376,7 +380,7 @@ class EventBackend:
         own[history.item] = rarity[history.item]
         return nearest_users(data, rarity[data.item], own, number, n)
 
-    def explain(self, history: Rows, number: int, n: int) -> EventExplanation:
+    def explain(self, history: HistoryRows, number: int, n: int) -> EventExplanation:
         """The part of each expert, and the n items of the history that add most."""
         taken = history.row(0)[0]
         score = float(self.scores(history, np.array([number]))[0])
@@ -400,7 +404,7 @@ def popularity_rank(histories: Histories) -> NDArray[np.int64]:
     return np.argsort(np.argsort(-histories.item_counts, kind="stable"))
 
 
-def check_expert(expert: Any) -> Expert:
+def check_expert(expert: object) -> Expert:
     """An expert whose parameters are in their ranges."""
     if not isinstance(expert, Expert):
         raise ParameterError(

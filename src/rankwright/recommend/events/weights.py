@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwright._typing import FloatArray, IntArray
+from rankwright._typing import BoolArray, FloatArray, IntArray
 from rankwright.recommend.events.base import Expert, Scores
 from rankwright.recommend.events.histories import Histories, pointers
 from rankwright.recommend.events.neighbors import row_ranges
@@ -44,7 +44,7 @@ class Holdout(NamedTuple):
     user: IntArray
     item: IntArray
 
-    def sample(self, n: int, rng: Any) -> Holdout:
+    def sample(self, n: int, rng: np.random.Generator) -> Holdout:
         kept = np.sort(rng.permutation(self.users)[:n])
         used = np.isin(self.user, kept)
         return Holdout(self.name, kept, self.user[used], self.item[used])
@@ -85,7 +85,7 @@ def held_out(histories: Histories, holdout: str) -> tuple[Histories, list[Holdou
     return without(histories, last | late), holdouts
 
 
-def without(histories: Histories, rows: Any) -> Histories:
+def without(histories: Histories, rows: BoolArray) -> Histories:
     """The histories without some pairs, over the same users and items."""
     kept = ~rows
     counts = np.bincount(histories.user[kept], minlength=histories.n_users)
@@ -95,7 +95,7 @@ def without(histories: Histories, rows: Any) -> Histories:
     return replace(rest, weighted=histories.weighted)
 
 
-class Candidates:
+class ExpertCandidates:
     """Candidate items of the users of a holdout: the best of each expert, and the held-out items.
 
     Attributes
@@ -106,7 +106,7 @@ class Candidates:
     listed : (n_users, width) bool, whether an expert listed the candidate
     """
 
-    def __init__(self, experts: list[Expert], train: Histories, holdout: Holdout, tie: Any):
+    def __init__(self, experts: list[Expert], train: Histories, holdout: Holdout, tie: IntArray):
         parts = [self._part(experts, train, holdout, block, tie) for block in holdout.blocks]
         width = max(part[0].shape[2] for part in parts)
 
@@ -123,7 +123,12 @@ class Candidates:
         self._order = np.arange(width)
 
     def _part(
-        self, experts: list[Expert], train: Histories, holdout: Holdout, block: IntArray, tie: Any
+        self,
+        experts: list[Expert],
+        train: Histories,
+        holdout: Holdout,
+        block: IntArray,
+        tie: IntArray,
     ) -> tuple[Scores, ...]:
         rows, n_items = train.rows.take(block), train.n_items
         scores = np.stack([scaled(expert.scores(rows)) for expert in experts])
@@ -166,7 +171,7 @@ class Candidates:
         return np.asarray(total_ndcg / n_users)
 
 
-def learned_by_ranksvm(tables: Iterable[Candidates]) -> FloatArray | None:
+def learned_by_ranksvm(tables: Iterable[ExpertCandidates]) -> FloatArray | None:
     """Weights >= 0 of experts by RankSVM on bipartite feedback; None without any preference.
 
     A user is a query, the experts are features, and what the user took is to come before the other
@@ -215,7 +220,7 @@ class Search:
     """
 
     def __init__(
-        self, tables: dict[str, Candidates], popular: Sequence[bool], combiner: str = "auto"
+        self, tables: dict[str, ExpertCandidates], popular: Sequence[bool], combiner: str = "auto"
     ) -> None:
         self.tables = tables
         self._n_experts = len(popular)

@@ -1,4 +1,4 @@
-"""Sweeps over the rows of a Table of ratings.
+"""Sweeps over RatingRows.
 
 Inner loops add vectors, never into one number: they are vectorized without permission to reorder
 sums, and results are the same on every machine.

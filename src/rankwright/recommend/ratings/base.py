@@ -18,10 +18,10 @@ from rankwright.runtime import map_blocks
 FEW_ENTRIES = 5_000  # ratings below which threads cost more than they save
 
 
-class Table(NamedTuple):
+class RatingRows(NamedTuple):
     """Ratings in compressed rows: row u has ``other[ptr[u]:ptr[u + 1]]`` and such ``value``.
 
-    >>> table = Table.by_user(Ratings.from_arrays(["b", "a", "b"], [7, 7, 8], [1.0, 2.0, 3.0]))
+    >>> table = RatingRows.by_user(Ratings.from_arrays(["b", "a", "b"], [7, 7, 8], [1.0, 2.0, 3.0]))
     >>> table.ptr, table.other, table.value
     (array([0, 2, 3]), array([0, 1, 0]), array([1., 3., 2.]))
     """
@@ -31,13 +31,13 @@ class Table(NamedTuple):
     value: FloatArray
 
     @classmethod
-    def by_user(cls, ratings: Ratings, value: FloatArray | None = None) -> Table:
+    def by_user(cls, ratings: Ratings, value: FloatArray | None = None) -> RatingRows:
         """A row per user; ``value`` replaces the values of the ratings."""
         rows, value = ratings.by_user, ratings.value if value is None else value
         return cls(rows.ptr, ratings.item[rows.order], value[rows.order])
 
     @classmethod
-    def by_item(cls, ratings: Ratings, value: FloatArray | None = None) -> Table:
+    def by_item(cls, ratings: Ratings, value: FloatArray | None = None) -> RatingRows:
         """A row per item."""
         rows, value = ratings.by_item, ratings.value if value is None else value
         return cls(rows.ptr, ratings.user[rows.order], value[rows.order])
@@ -52,7 +52,7 @@ class Table(NamedTuple):
     def rows(self, numbers: IntArray) -> tuple[IntArray, IntArray, FloatArray]:
         """The entries of some rows: the index into ``numbers``, the other, the value of each.
 
-        >>> Table(np.array([0, 2, 3]), np.array([5, 6, 7]), np.ones(3)).rows(np.array([1, 0]))
+        >>> RatingRows(np.array([0, 2, 3]), np.array([5, 6, 7]), np.ones(3)).rows(np.array([1, 0]))
         (array([0, 1, 1]), array([7, 5, 6]), array([1., 1., 1.]))
         """
         counts = self.sizes(numbers)
@@ -63,7 +63,7 @@ class Table(NamedTuple):
     def times(self, vectors: FloatArray) -> FloatArray:
         """The sparse matrix of the values times a dense one, on all cores.
 
-        >>> Table(np.array([0, 2, 3]), np.array([0, 1, 1]), np.ones(3)).times(np.eye(2))
+        >>> RatingRows(np.array([0, 2, 3]), np.array([0, 1, 1]), np.ones(3)).times(np.eye(2))
         array([[1., 1.],
                [0., 1.]])
         """
@@ -80,7 +80,7 @@ class Table(NamedTuple):
     def blocks(self, n_blocks: int = 16) -> list[tuple[int, int]]:
         """Ranges of rows with nearly the same number of entries each.
 
-        >>> Table(np.array([0, 10, 11, 12, 20]), np.zeros(20), np.zeros(20)).blocks(2)
+        >>> RatingRows(np.array([0, 10, 11, 12, 20]), np.zeros(20), np.zeros(20)).blocks(2)
         [(0, 1), (1, 4)]
         """
         ptr = self.ptr

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 
 from rankwright._typing import FloatArray, IntArray
@@ -19,9 +20,9 @@ from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
 from rankwright.rankers.schema import Holds
 from rankwright.recommend.events.histories import extended
-from rankwright.recommend.explanations import Explanation, Liked, Viewer
-from rankwright.recommend.lists import POOL, Block, Selection, nearest_users, user_cosine
-from rankwright.recommend.ratings.base import ItemMeans, RatingModel, Reasons, Table
+from rankwright.recommend.explanations import Liked, RatingExplanation, Viewer
+from rankwright.recommend.lists import POOL, ListBlock, Selection, nearest_users, user_cosine
+from rankwright.recommend.ratings.base import ItemMeans, RatingModel, RatingRows, Reasons
 from rankwright.recommend.ratings.factors import MatrixFactorization
 from rankwright.recommend.ratings.neighbors import ItemKNN, UserSimilarity
 from rankwright.recommend.ratings.per_user import caller_level
@@ -60,7 +61,7 @@ class Blend(BaseEstimator):  # type: ignore[misc]
         "random_state": schema.at_least(0),
     }
 
-    def __init__(self, ranker: Any = None, random_state: int = 0) -> None:
+    def __init__(self, ranker: Ranker | None = None, random_state: int = 0) -> None:
         self.ranker = ranker
         self.random_state = random_state
 
@@ -90,7 +91,7 @@ class Blend(BaseEstimator):  # type: ignore[misc]
             train, held_out = ratings.take(fold != number), ratings.take(fold == number)
             for model in self.models_:
                 model.fit(train)
-            known = Table.by_user(train)
+            known = RatingRows.by_user(train)
             features[fold == number] = predict_rows(
                 lambda user, items: self._features(*known.row(user), items),  # noqa: B023
                 held_out,
@@ -164,7 +165,7 @@ def predict_rows(
     score: Callable[[int, IntArray], FloatArray], ratings: Ratings, n_columns: int = 0
 ) -> FloatArray:
     """``score(user, items)``, one or ``n_columns`` numbers per row of ``ratings``, on all cores."""
-    table, order = Table.by_user(ratings), ratings.by_user.order
+    table, order = RatingRows.by_user(ratings), ratings.by_user.order
     scores = np.zeros((len(ratings), n_columns) if n_columns else len(ratings))
 
     def block(users: tuple[int, int]) -> None:
@@ -199,13 +200,17 @@ class RatingBackend:
     """
 
     def __init__(
-        self, data: Ratings, model: Any, contents: Any = (None, None), titles: Any = None
+        self,
+        data: Ratings,
+        model: Any,
+        contents: Any = (None, None),
+        titles: NDArray[Any] | None = None,
     ) -> None:
         self.data, self.model, self.titles = data, model, titles
         self.item_content, self.user_content = contents
         if self.user_content is not None:
             self.user_content.sum_deviations(data)
-        self._by_user = Table.by_user(data)
+        self._by_user = RatingRows.by_user(data)
         self._rated = self._known = data.item_counts > 0
         if self.item_content is not None:
             self._known = self._rated | self.item_content.has_features
@@ -269,14 +274,14 @@ class RatingBackend:
             )
         return scores
 
-    def lists(self, histories: list[Rated], n: int, selection: Selection) -> Block:
+    def lists(self, histories: list[Rated], n: int, selection: Selection) -> ListBlock:
         """The best items for each user."""
         if len(histories) == 1:
             lists = [self._list(histories[0], n, selection)]
         else:
             with single_threaded_blas():  # the threads work on different users
                 lists = map_blocks(lambda history: self._list(history, n, selection), histories)
-        return Block.of([items for items, _ in lists], [scores for _, scores in lists], n)
+        return ListBlock.of([items for items, _ in lists], [scores for _, scores in lists], n)
 
     def _list(self, history: Rated, n: int, selection: Selection) -> tuple[IntArray, FloatArray]:
         items = np.flatnonzero(self._known & selection.allowed)
@@ -299,7 +304,7 @@ class RatingBackend:
         own[items] = value - value.mean() if len(value) else 0.0
         return nearest_users(data, data.value - mean[data.user], own, number, n)
 
-    def explain(self, history: list[Rated], number: int, n: int) -> Explanation:
+    def explain(self, history: list[Rated], number: int, n: int) -> RatingExplanation:
         """The users and the own ratings that say most about the score."""
         rated, value, user = history[0]
         if not self._known[number]:
@@ -322,7 +327,7 @@ class RatingBackend:
         if self.titles is not None:
             titles = dict(zip([item, *own], self.titles[numbers].tolist(), strict=True))
         added = float(self._offsets(user)[number])
-        return Explanation(item, score, viewers, liked, agreement, middle, titles, added)
+        return RatingExplanation(item, score, viewers, liked, agreement, middle, titles, added)
 
 
 def with_ids(ratings: Ratings, features: SideFeatures) -> Ratings:
@@ -335,7 +340,7 @@ def with_ids(ratings: Ratings, features: SideFeatures) -> Ratings:
     return replace(ratings, users=users, items=items)
 
 
-def check_ratings(ratings: Any) -> Ratings:
+def check_ratings(ratings: object) -> Ratings:
     """Ratings to learn from, each pair of user and item at most once."""
     if not isinstance(ratings, Ratings):
         raise DataError(

@@ -13,7 +13,7 @@ from rankwright.data.behavior.ratings import Ratings
 from rankwright.exceptions import DataError
 from rankwright.rankers import schema
 from rankwright.rankers.schema import Holds, floats, floats32, real
-from rankwright.recommend.ratings.base import RatingModel, Table
+from rankwright.recommend.ratings.base import RatingModel, RatingRows
 
 OVERSAMPLING, N_ITERATIONS = 20, 6  # of the randomized singular value decomposition
 N_REFIT = 5  # sweeps of a refit
@@ -83,7 +83,7 @@ def _svd(
     ratings: Ratings, value: FloatArray, rank: int, seed: int
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """The leading nonzero singular vectors and values (randomized, with power iterations)."""
-    by_user, by_item = Table.by_user(ratings, value), Table.by_item(ratings, value)
+    by_user, by_item = RatingRows.by_user(ratings, value), RatingRows.by_item(ratings, value)
     width = min(rank + OVERSAMPLING, ratings.n_users, ratings.n_items)
     basis = np.random.default_rng(seed).normal(size=(ratings.n_items, width))
     for _ in range(N_ITERATIONS):
@@ -233,8 +233,8 @@ class MatrixFactorization(RatingModel):
         self.implicit_, users, items = ImplicitFeatures.fit(ratings, *options)
         rest = ratings.value - self.mean_
         return (
-            _Side(Table.by_user(ratings, rest), users, self.ridge, self.n_components),
-            _Side(Table.by_item(ratings, rest), items, self.ridge, self.n_components),
+            _Side(RatingRows.by_user(ratings, rest), users, self.ridge, self.n_components),
+            _Side(RatingRows.by_item(ratings, rest), items, self.ridge, self.n_components),
         )
 
     def _sweep(self, users: _Side, items: _Side, noise: float, max_iter: int) -> Self:
@@ -252,7 +252,7 @@ class MatrixFactorization(RatingModel):
 class _Side:
     """Users or items: their ratings, and the Gaussian posterior of their vectors."""
 
-    def __init__(self, table: Table, features: FloatArray, ridge: float, d: int) -> None:
+    def __init__(self, table: RatingRows, features: FloatArray, ridge: float, d: int) -> None:
         n, n_features = features.shape
         self.table, self.features = table, features
         gram = features.T @ features + ridge * np.eye(n_features)

@@ -10,7 +10,7 @@ from rankwright._typing import FloatArray, IntArray
 from rankwright.data.behavior.ratings import Ratings
 from rankwright.rankers import schema
 from rankwright.rankers.schema import floats, integers, real
-from rankwright.recommend.ratings.base import Biased, Table, biases
+from rankwright.recommend.ratings.base import Biased, RatingRows, biases
 
 
 class ItemKNN(Biased):
@@ -58,7 +58,7 @@ class ItemKNN(Biased):
 
         self.mean_, user_bias, self.item_bias_ = biases(ratings)
         rest = ratings.value - self.mean_ - user_bias[ratings.user] - self.item_bias_[ratings.item]
-        by_user, by_item = Table.by_user(ratings, rest), Table.by_item(ratings, rest)
+        by_user, by_item = RatingRows.by_user(ratings, rest), RatingRows.by_item(ratings, rest)
         norm = np.sqrt(np.bincount(ratings.item, rest**2, ratings.n_items))
         norm[norm == 0] = 1.0
         width = max(1, min(self.n_neighbors, ratings.n_items - 1))
@@ -78,7 +78,7 @@ class ItemKNN(Biased):
         order = np.argsort(source, kind="stable")
         counts = np.bincount(source, minlength=ratings.n_items)
         ptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-        self._inverted = Table(ptr, item[order], self.similarity_[item, rank][order])
+        self._inverted = RatingRows(ptr, item[order], self.similarity_[item, rank][order])
         return self
 
     def scores(self, rated: IntArray, value: FloatArray, items: IntArray) -> FloatArray:
@@ -163,7 +163,10 @@ class UserSimilarity(Biased):
         """Group the deviations from user and item averages by user and by item."""
         bias = self.user_bias_[ratings.user] + self.item_bias_[ratings.item]
         rest = ratings.value - self.mean_ - bias
-        self._by_user, self._by_item = Table.by_user(ratings, rest), Table.by_item(ratings, rest)
+        self._by_user, self._by_item = (
+            RatingRows.by_user(ratings, rest),
+            RatingRows.by_item(ratings, rest),
+        )
         self._norm = np.sqrt(np.bincount(ratings.user, rest**2, ratings.n_users))
         return self
 

@@ -18,7 +18,7 @@ from rankwright.data.behavior.ratings import Ratings
 from rankwright.exceptions import DataError, DegenerateDataWarning, ParameterError
 from rankwright.rankers import schema
 from rankwright.rankers.schema import Learned, integers
-from rankwright.recommend.ratings.base import ItemMeans, Reasons, Table
+from rankwright.recommend.ratings.base import ItemMeans, RatingRows, Reasons
 from rankwright.recommend.ratings.neighbors import UserSimilarity
 from rankwright.runtime import active_engine
 from rankwright.scoring.linear import dense_rows
@@ -82,7 +82,7 @@ class ReferenceUsers:
 
     def _of_each(self, function: Callable[[FloatArray], Any]) -> FloatArray:
         """A statistic of all ratings of each reference user; 0 for a user without ratings."""
-        table = Table.by_user(self.ratings)
+        table = RatingRows.by_user(self.ratings)
         values = (table.row(int(user))[1] for user in self.users)
         return np.array([function(v) if len(v) else 0.0 for v in values])
 
