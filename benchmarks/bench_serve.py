@@ -28,8 +28,8 @@ from rankwright.selection.progressive_validation import progressive
 from rankwright.service import Settings, create_app, read_entries
 from rankwright.service.api.types import RankRequest
 from rankwright.service.experiments import Experiment
-from rankwright.service.learning.live import Plan
-from rankwright.service.log.entries import Event, Feedback, encode
+from rankwright.service.learning.live import LearningPlan
+from rankwright.service.log.entries import Event, LoggedFeedback, encode
 
 ROUNDS, PER_ROUND, CLIENTS = 8, 250, 4
 
@@ -129,12 +129,12 @@ def soak() -> None:
         app = create_app(Settings(store=path, learn="BayesianPRank", grades=(0, 1, 2, 3, 4)))
         start, cpu = time.perf_counter(), time.process_time()
         memory = asyncio.run(_simulate(app))
-        follower = app.service.follower
-        while follower.behind:
+        learner = app.service.learner
+        while learner.behind:
             time.sleep(0.05)
         seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
         app.service.close()
-        live = follower.live
+        live = learner.live
         size = os.path.getsize(path) / 2**20
         print(f"{N_EVENTS:,} lists and their grades: {seconds:.0f} s, {cpu:.0f} s CPU with the")
         print(
@@ -147,7 +147,9 @@ def soak() -> None:
         ours, theirs = (
             float(np.abs(each.predict(test) - truth).mean()) for each in (live.ranker, offline)
         )
-        *_, last = progressive(Plan("BayesianPRank").make(), X, y, classes=range(5), every=len(y))
+        *_, last = progressive(
+            LearningPlan("BayesianPRank").make(), X, y, classes=range(5), every=len(y)
+        )
         print(
             f"rank loss so far, live: {live.rank_loss:.4f}; offline on the log: "
             f"{last['RankLoss']:.4f}"
@@ -214,7 +216,7 @@ def _offline(path: str) -> Any:
                     rows.append(item["features"])
                     grades.append(line["grades"][item["id"]])
     X, y = np.array(rows), np.array(grades)
-    return Plan("BayesianPRank").make().fit(X, y), X, y
+    return LearningPlan("BayesianPRank").make().fit(X, y), X, y
 
 
 def start() -> None:
@@ -229,11 +231,11 @@ def start() -> None:
             body = encode(Event(f"q{number}", "demo", ids, scores, rows.tobytes()))
             service.store.append_event(event, body)
             grades = dict(zip(ids[:4], _grades(rows[:4], random).tolist(), strict=True))
-            body = encode(Feedback("1", grades=grades))
+            body = encode(LoggedFeedback("1", grades=grades))
             answer = service.store.append("feedback", f"{event}/1", body, event=event)
             if number % 1000 == 999:
                 answer.result()
-        while service.follower.behind:
+        while service.learner.behind:
             time.sleep(0.05)
         service.close()
         seconds, cpu = zip(*(_start_after_kill(folder, learn) for _ in range(3)), strict=True)

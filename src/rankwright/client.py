@@ -93,7 +93,7 @@ class Client:
         """Fuse the lists of several engines."""
         return self._post("/v1/fuse", {"runs": dict(runs), **request})
 
-    def feedback(self, event: str, *, id: str | None = None, **content: Any) -> Any:
+    def feedback(self, event: str, *, id: str | None = None, **content: object) -> Any:
         """Send ``grades``, ``clicks`` or ``preferences`` for the list of an event.
 
         ``id`` is the idempotency key; by default a new one, the same at every attempt.
@@ -191,7 +191,7 @@ class Client:
     def _get(self, path: str, options: Mapping[str, Any] | None = None, **more: Any) -> Any:
         return self._call("GET", path, options, **more)
 
-    def _post(self, path: str, content: Any, **more: Any) -> Any:
+    def _post(self, path: str, content: object, **more: Any) -> Any:
         body = json.dumps(content, allow_nan=False).encode()
         return self._call("POST", path, None, body, "application/json", **more)
 

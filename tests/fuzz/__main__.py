@@ -191,12 +191,12 @@ def model_case(name: str, data: bytes, folder: Path) -> str:
 
 def upload_case(name: str, data: bytes, folder: Path) -> str:
     """The service serves an upload, or answers with a problem (a status below 500)."""
-    from rankwright.service.api.problems import Problem
+    from rankwright.service.api.problems import HttpProblem
     from rankwright.service.models import served_from_bytes
 
     try:
         served_from_bytes(data, "fuzzed", "upload")
-    except Problem as problem:
+    except HttpProblem as problem:
         if problem.status >= 500:
             raise Failed(f"status {problem.status}") from problem
         return "refused"

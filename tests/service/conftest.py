@@ -53,10 +53,10 @@ class Client:
         """Wait for the learner to reach the end of the log."""
         deadline = time.monotonic() + 300  # a busy machine compiles slowly
         self.service.store.flush()
-        while self.service.follower.behind and time.monotonic() < deadline:
+        while self.service.learner.behind and time.monotonic() < deadline:
             time.sleep(0.01)
         time.sleep(0.02)
-        assert not self.service.follower.behind
+        assert not self.service.learner.behind
 
     def close(self):
         if self.loop.is_closed():

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from rankwright.service.experiments import Experiments
-from rankwright.service.learning.follower import Follower
-from rankwright.service.learning.live import LiveRanker, Plan
-from rankwright.service.log.entries import Event, Feedback, Judgment, encode
+from rankwright.service.learning.live import LearningPlan, LiveRanker
+from rankwright.service.learning.log_learner import LogLearner
+from rankwright.service.log.entries import Event, Judgment, LoggedFeedback, encode
 from rankwright.service.log.reader import LogReader
 from rankwright.service.log.store import Store
 from rankwright.service.models import Models, demo_model
@@ -34,12 +34,12 @@ CHECK_EVERY = 20  # kills between two replays of the whole log
 TRUTH = np.array([1.0, -2.0, 0.5, 0.0, 1.5])
 
 
-def child(path: str, plan: Plan, seed: int, said: int) -> None:
+def child(path: str, plan: LearningPlan, seed: int, said: int) -> None:
     """Log and learn until killed; write the number of each feedback that is on the disk."""
     store = Store(path)
     experiments, models = Experiments(store), Models(store, ())
-    follower = Follower(store, models, experiments, plan, snapshot_every=5)
-    follower.start()
+    learner = LogLearner(store, models, experiments, plan, snapshot_every=5)
+    learner.start()
     random, waiting = np.random.default_rng(seed), []
     for number in range(10**9):
         rows = random.standard_normal((4, N_FEATURES))
@@ -47,7 +47,7 @@ def child(path: str, plan: Plan, seed: int, said: int) -> None:
         event = f"{seed}-{number}"
         ids = [f"d{i}" for i in range(4)]
         store.append_event(event, encode(Event("q", "m", ids, b"", rows.tobytes())))
-        body = encode(Feedback("1", grades=dict(zip(ids, grades.tolist(), strict=True))))
+        body = encode(LoggedFeedback("1", grades=dict(zip(ids, grades.tolist(), strict=True))))
         waiting.append((f"{event}/1", store.append("feedback", f"{event}/1", body, event=event)))
         if number % 3 == 0:  # a client that did not hear the answer sends it again
             waiting.append(
@@ -71,7 +71,7 @@ def judgments(row: list[float], name: str, random: np.random.Generator) -> Any:
         yield f"u{name}", Judgment("undo", "grades", of=f"j{name}")
 
 
-def run_and_kill(path: str, plan: Plan, seed: int, seconds: float) -> set[str]:
+def run_and_kill(path: str, plan: LearningPlan, seed: int, seconds: float) -> set[str]:
     """What a child said was on the disk before it was killed."""
     reader, writer = os.pipe()
     pid = os.fork()
@@ -95,7 +95,7 @@ def run_and_kill(path: str, plan: Plan, seed: int, seconds: float) -> set[str]:
 class Reference:
     """A learner that is never killed, and what the log held so far."""
 
-    def __init__(self, path: str, plan: Plan) -> None:
+    def __init__(self, path: str, plan: LearningPlan) -> None:
         self.path, self.plan, self.seen, self.keys = path, plan, 0, Counter()
 
     def check(self, said: set[str], thoroughly: bool) -> None:
@@ -117,12 +117,12 @@ class Reference:
 
 
 def main(path: str, n_kills: int, ranker: str) -> None:
-    plan = Plan(ranker, grades=(0.0, 1.0, 2.0, 3.0, 4.0))
+    plan = LearningPlan(ranker, grades=(0.0, 1.0, 2.0, 3.0, 4.0))
     reference, random, n_said = Reference(path, plan), np.random.default_rng(0), 0
     demo_model()  # before the first fork, as every child serves it
     LiveRanker(plan).apply(  # compile
         1,
-        Feedback("1", grades={"a": 1.0}),
+        LoggedFeedback("1", grades={"a": 1.0}),
         Event("q", "m", ["a"], b"", np.ones((1, N_FEATURES)).tobytes()),
     )
     for number in range(n_kills):
@@ -130,7 +130,7 @@ def main(path: str, n_kills: int, ranker: str) -> None:
         n_said += len(said)
         reference.check(said, thoroughly=number % CHECK_EVERY == 0)
     store = Store(path)  # a last start, which learns what the last kill left
-    final = Follower(store, Models(store, ()), Experiments(store), plan)
+    final = LogLearner(store, Models(store, ()), Experiments(store), plan)
     final.start()
     while not final.ready:
         time.sleep(0.01)

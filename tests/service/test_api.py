@@ -196,10 +196,10 @@ def test_entries_of_a_user_are_deleted_and_forgotten_by_the_learner(serve):
         event = client.rank(ROWS, user=user)["event"]
         client.feedback(event, grades={low: 0, high: 4})
     client.wait_until_learned()
-    assert client.service.follower.live.progress.n_examples == 4
+    assert client.service.learner.live.progress.n_examples == 4
     assert client.delete("/v1/log?user=anna").json() == {"deleted": 2}
     client.wait_until_learned()
-    assert client.service.follower.live.progress.n_examples == 2
+    assert client.service.learner.live.progress.n_examples == 2
     assert {line["user"] for line in read_entries(client.service.store.path) if "user" in line} == {
         "bert"
     }
@@ -366,10 +366,10 @@ def test_learning_while_serving_moves_the_list(serve):
     refused = client.post("/v1/feedback", {"event": event, "id": "x", "grades": {"a0": 9}})
     assert refused.status_code == 422
     assert "4, 5: send one of these" in refused.json()["detail"]
-    before = client.service.follower.live.snapshot()
+    before = client.service.learner.live.snapshot()
     client.close()
     again = serve(learn="BayesianPRank")
-    assert again.service.follower.live.snapshot() == before
+    assert again.service.learner.live.snapshot() == before
     assert [item["id"] for item in again.rank(rows)["items"]] == ["a2", "a1", "a0"]
 
 
@@ -487,37 +487,37 @@ def test_a_full_disk_is_told_and_nothing_is_half_kept(client, monkeypatch):
 
 
 def test_old_entries_are_deleted_once_they_are_learned(serve, monkeypatch):
-    from rankwright.service.learning import follower
+    from rankwright.service.learning import log_learner
 
     client = serve(learn="PRank", retention_days=1e-9)
     event = client.rank(ROWS)["event"]
     client.feedback(event, grades={"a0": 1, "a1": 3})
     client.wait_until_learned()
-    monkeypatch.setattr(follower, "RETENTION_SECONDS", -1.0)
-    client.service.follower._wake.set()
+    monkeypatch.setattr(log_learner, "RETENTION_SECONDS", -1.0)
+    client.service.learner._wake.set()
     event = client.rank(ROWS)["event"]
     client.feedback(event, grades={"a0": 1, "a1": 3})
     client.wait_until_learned()
     for _ in range(2000):
         if not list(client.service.store.entries(("feedback",))):
             break
-        client.service.follower._wake.set()
+        client.service.learner._wake.set()
         client.get("/healthz")
         time.sleep(0.02)
     assert not list(client.service.store.entries(("feedback",)))
-    assert client.service.follower.live.progress.n_examples == 4
+    assert client.service.learner.live.progress.n_examples == 4
 
 
 def test_old_lists_without_feedback_are_deleted(serve, monkeypatch):
-    from rankwright.service.learning import follower
+    from rankwright.service.learning import log_learner
 
-    monkeypatch.setattr(follower, "RETENTION_SECONDS", -1.0)
+    monkeypatch.setattr(log_learner, "RETENTION_SECONDS", -1.0)
     client = serve(retention_days=1e-9)
     client.rank(ROWS)
     deadline = time.monotonic() + 60
     while client.get("/v1/log").text:
         assert time.monotonic() < deadline
-        client.service.follower._wake.set()
+        client.service.learner._wake.set()
         time.sleep(0.02)
 
 

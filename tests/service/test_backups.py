@@ -18,7 +18,7 @@ from rankwright.exceptions import DataError, ParameterError
 from rankwright.service import Settings, Store, create_app
 from rankwright.service.log import backups
 from rankwright.service.log.checking import check_store, digest, repair
-from rankwright.service.log.entries import Event, Feedback, encode
+from rankwright.service.log.entries import Event, LoggedFeedback, encode
 from rankwright.service.log.reader import LogReader
 
 GRADES = (0.0, 1.0, 2.0, 3.0, 4.0)
@@ -32,7 +32,7 @@ def fill(store, n, start=0):
         rows = random.standard_normal((3, 3))
         body = encode(Event("q", "m", ids, rows[:, 0].tobytes(), rows.tobytes()))
         store.append_event(f"e{number}", body, user=f"u{number % 3}")
-        feedback = encode(Feedback("1", grades={"a": float(number % 5)}))
+        feedback = encode(LoggedFeedback("1", grades={"a": float(number % 5)}))
         last = store.append("feedback", f"e{number}/1", feedback, event=f"e{number}")
     last.result()
 
@@ -138,12 +138,12 @@ def test_a_store_is_restored_to_a_moment(service, tmp_path):
     assert found == digest_of(service.store.path, kept[-1].seq)
     again = create_app(Settings(store=str(tmp_path / "restored.db"), learn="PRank", grades=GRADES))
     deadline = time.monotonic() + 60
-    while not again.service.follower.ready and time.monotonic() < deadline:
+    while not again.service.learner.ready and time.monotonic() < deadline:
         time.sleep(0.01)
     again.service.close()
     report = check_store(tmp_path / "restored.db")
     assert not report.faults  # so the ranker is what the log teaches
-    assert again.service.follower.live.progress.last_seq <= kept[-1].seq
+    assert again.service.learner.live.progress.last_seq <= kept[-1].seq
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs Linux")

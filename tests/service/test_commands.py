@@ -27,7 +27,7 @@ def test_the_demonstration_has_models_of_every_task_and_a_log(demo):
     kinds = {info.kind for info in service.models.infos()}
     assert kinds == {"RidgeRanker", "RankBoost", "Recommender", "LearnedFusion", "BayesianPRank"}
     service.close()
-    assert service.follower.live.progress.n_learned == 300
+    assert service.learner.live.progress.n_learned == 300
 
 
 def test_a_ranker_is_trained_on_the_log(demo, tmp_path, capsys):

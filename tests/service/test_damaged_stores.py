@@ -17,7 +17,7 @@ import rankwright as rw
 from rankwright.data import make_queries
 from rankwright.exceptions import DataError, ModelFileError, ParameterError, RankwrightError
 from rankwright.service import Settings, Store, create_app
-from rankwright.service.log.entries import Event, Feedback, describe, encode
+from rankwright.service.log.entries import Event, LoggedFeedback, describe, encode
 from rankwright.service.log.reader import LogReader
 
 BINARY = {"content-type": "application/octet-stream"}
@@ -163,7 +163,7 @@ def whole(tmp_path_factory, models):
         ids = [f"d{i}" for i in range(300)]
         body = encode(Event("q", "m", ids, np.zeros(300).tobytes(), rows.tobytes()))
         store.append_event(f"e{number}", body)
-        feedback = encode(Feedback("1", grades={"d0": float(number % 5)}))
+        feedback = encode(LoggedFeedback("1", grades={"d0": float(number % 5)}))
         store.append("feedback", f"e{number}/1", feedback, event=f"e{number}").result()
     app.service.close()
     return path.read_bytes()

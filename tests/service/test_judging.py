@@ -256,7 +256,7 @@ def test_nobody_takes_back_the_judgment_of_another() -> None:
     assert judging.values("grades")["ann"] == {(0,): 3.0}
 
 
-class Entry:
+class LogEntry:
     """An entry of the log, as the store gives it."""
 
     def __init__(self, key, user, judgment) -> None:
@@ -311,7 +311,7 @@ def test_replay_of_the_log_rebuilds_state_models_and_exports(steps) -> None:
             done = "judge" if action == "repeat" else action
             given = (value - 1 if mode == "pairs" else value) if done == "judge" else None
             judgment = live.answer(mode, task.query, ids, given, action=done)
-        log.append(Entry(key, judge, judgment))
+        log.append(LogEntry(key, judge, judgment))
         assert live.apply(key, judge, judgment, log[-1].time)
     replayed = Judging(queue, overlap=0.5)
     replayed.follow(FakeLog(log[: len(log) // 2]))

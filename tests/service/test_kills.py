@@ -17,7 +17,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from rankwright.service.learning.live import LiveRanker, Plan
+from rankwright.service.learning.live import LearningPlan, LiveRanker
 from rankwright.service.log.entries import decode_event, decode_feedback
 from rankwright.service.log.reader import LogReader
 
@@ -108,7 +108,7 @@ def test_the_server_survives_kills_under_load(tmp_path):
         time.sleep(0.05)
     assert server.stop() in (0, 128 + signal.SIGTERM)
     log = LogReader(tmp_path / "feedback.db")
-    replay, keys = LiveRanker(Plan("PRank", grades=GRADES)), []
+    replay, keys = LiveRanker(LearningPlan("PRank", grades=GRADES)), []
     for entry in log.entries(("feedback",)):
         keys.append(entry.key)
         event = decode_event(log.find(entry.event, "event").body)

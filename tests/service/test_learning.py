@@ -9,8 +9,8 @@ from rankwright.data.datasets.synthetic import make_queries
 from rankwright.exceptions import ParameterError
 from rankwright.selection.progressive_validation import progressive
 from rankwright.service.learning.labels import grades_of
-from rankwright.service.learning.live import LEARNERS, LiveRanker, Plan
-from rankwright.service.log.entries import Event, Feedback
+from rankwright.service.learning.live import LEARNERS, LearningPlan, LiveRanker
+from rankwright.service.log.entries import Event, LoggedFeedback
 
 GRADES = (0.0, 1.0, 2.0, 3.0, 4.0)
 
@@ -25,7 +25,7 @@ def stream(n_queries=60, n_features=4, seed=0):
         ids = [f"d{row}" for row in rows]
         event = Event(f"q{query}", "m", ids, b"", sample.X[rows].tobytes())
         grades = {f"d{row}": float(sample.y[row]) for row in rows}
-        yield query + 1, Feedback(str(query), grades=grades), event
+        yield query + 1, LoggedFeedback(str(query), grades=grades), event
 
 
 def state_of(live):
@@ -39,7 +39,7 @@ def state_of(live):
 
 @pytest.mark.parametrize("name", LEARNERS)
 def test_a_snapshot_continues_with_the_same_bits(name):
-    plan = Plan(name, grades=GRADES)
+    plan = LearningPlan(name, grades=GRADES)
     straight, entries = LiveRanker(plan), list(stream())
     for entry in entries:
         straight.apply(*entry)
@@ -57,13 +57,13 @@ def test_a_snapshot_continues_with_the_same_bits(name):
 
 
 def test_the_rank_loss_is_that_of_progressive_validation():
-    live = LiveRanker(Plan("PRank", grades=GRADES))
+    live = LiveRanker(LearningPlan("PRank", grades=GRADES))
     entries = list(stream())
     for entry in entries:
         live.apply(*entry)
     X = np.concatenate([event.rows() for _, _, event in entries])
     y = np.concatenate([list(feedback.grades.values()) for _, feedback, _ in entries])
-    *_, last = progressive(Plan("PRank").make(), X, y, classes=GRADES)
+    *_, last = progressive(LearningPlan("PRank").make(), X, y, classes=GRADES)
     assert live.progress.n_examples == len(y)
     assert live.rank_loss == pytest.approx(last["RankLoss"], rel=1e-12)
     medians = [np.median(y[:n] if n else GRADES) for n in range(len(y))]
@@ -71,9 +71,9 @@ def test_the_rank_loss_is_that_of_progressive_validation():
 
 
 def test_features_are_found_by_name_and_others_are_skipped():
-    live = LiveRanker(Plan("PRank", grades=(0.0, 1.0)))
+    live = LiveRanker(LearningPlan("PRank", grades=(0.0, 1.0)))
     rows = np.array([[1.0, 5.0], [-1.0, 5.0]])
-    good = Feedback("1", grades={"a": 1.0, "b": 0.0})
+    good = LoggedFeedback("1", grades={"a": 1.0, "b": 0.0})
     for seq in range(5):
         live.apply(seq, good, Event("q", "m", ["a", "b"], b"", rows.tobytes(), ["x", "y"]))
     other = LiveRanker.restore(live.snapshot())
@@ -89,30 +89,30 @@ def test_features_are_found_by_name_and_others_are_skipped():
         Event("q", "m", ["a", "b"], b"", (rows * np.nan).tobytes(), ["x", "y"]),
     ):
         live.apply(10, good, event)
-    live.apply(11, Feedback("2", clicks=["a"]), turned)
+    live.apply(11, LoggedFeedback("2", clicks=["a"]), turned)
     assert live.progress.n_skipped == 6
     assert state_of(live) == state_of(other)
 
 
 def test_clicks_teach_what_was_passed_over():
     shown = ["a", "b", "c", "d"]
-    assert grades_of(Feedback("1", clicks=["c", "a"]), shown, "clicks") == {
+    assert grades_of(LoggedFeedback("1", clicks=["c", "a"]), shown, "clicks") == {
         "a": 1.0,
         "b": 0.0,
         "c": 1.0,
     }
-    assert grades_of(Feedback("1", clicks=[]), shown, "clicks") == {}
-    live = LiveRanker(Plan("PRank", grades=(0.0, 1.0), labels="clicks"))
+    assert grades_of(LoggedFeedback("1", clicks=[]), shown, "clicks") == {}
+    live = LiveRanker(LearningPlan("PRank", grades=(0.0, 1.0), labels="clicks"))
     rows = np.array([[-1.0], [1.0]])
     for seq in range(5):
         event = Event("q", "m", ["a", "b"], b"", rows.tobytes())
-        live.apply(seq, Feedback(str(seq), clicks=["b"]), event)
+        live.apply(seq, LoggedFeedback(str(seq), clicks=["b"]), event)
     scores = live.served().model.decision_function(rows)
     assert scores[1] > scores[0]
 
 
 def test_the_curve_stays_short_and_ends_near_the_loss():
-    live = LiveRanker(Plan("PRank", grades=GRADES))
+    live = LiveRanker(LearningPlan("PRank", grades=GRADES))
     for entry in stream(1200, n_features=2):
         live.apply(*entry)
     examples, losses, medians = zip(*live.progress.curve, strict=True)
@@ -124,8 +124,8 @@ def test_the_curve_stays_short_and_ends_near_the_loss():
 
 def test_only_rankers_that_learn_online_are_taken():
     with pytest.raises(ParameterError, match="cannot learn while serving"):
-        Plan("RankBoost").make()
+        LearningPlan("RankBoost").make()
     with pytest.raises(ParameterError, match="has no parameter 'noise'"):
-        Plan("BayesianPRank", {"noise": -1.0}).make()
+        LearningPlan("BayesianPRank", {"noise": -1.0}).make()
     with pytest.raises(ParameterError, match="n_estimators"):
-        Plan("OAPBPM", {"n_estimators": 0}).make()
+        LearningPlan("OAPBPM", {"n_estimators": 0}).make()

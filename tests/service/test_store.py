@@ -12,7 +12,7 @@ import pytest
 
 from rankwright.exceptions import DataError, ParameterError
 from rankwright.service import Store, read_entries
-from rankwright.service.log.entries import Event, Feedback, encode
+from rankwright.service.log.entries import Event, LoggedFeedback, encode
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_entries_come_back_in_order_and_once_each(store):
 def test_an_event_is_known_before_and_after_its_commit(store):
     store.append_event("e1", shown(), user="u")
     assert store.event("e1").user == "u"
-    store.append("feedback", "e1/1", encode(Feedback("1", clicks=["a"])), event="e1").result()
+    store.append("feedback", "e1/1", encode(LoggedFeedback("1", clicks=["a"])), event="e1").result()
     store.recent.clear()
     assert store.event("e1").kind == "event"
     assert store.event("e1/1") is None  # a key of another kind
@@ -50,7 +50,7 @@ def test_an_event_is_known_before_and_after_its_commit(store):
 
 def test_read_entries_yields_plain_objects(store):
     store.append_event("e1", shown(features=[[1.0, np.nan], [2.0, 3.0]]), user="u")
-    body = encode(Feedback("1", grades={"a": 2.0}))
+    body = encode(LoggedFeedback("1", grades={"a": 2.0}))
     store.append("feedback", "e1/1", body, event="e1", user="u").result()
     event, feedback = read_entries(store.path)
     assert event["items"][0] == {"id": "a", "rank": 1, "score": 2.0, "features": [1.0, None]}
@@ -67,7 +67,7 @@ def test_read_entries_yields_plain_objects(store):
 def test_entries_of_a_user_are_deleted_also_from_the_file(store):
     for user in ("anna", "bert"):
         store.append_event(f"e-{user}", shown(query=f"secret of {user}"), user=user)
-        body = encode(Feedback("1", clicks=["a"]))
+        body = encode(LoggedFeedback("1", clicks=["a"]))
         store.append("feedback", f"{user}/1", body, event=f"e-{user}", user=user).result()
     assert store.delete_user("anna") == 2
     assert {entry.user for entry in store.entries()} == {"bert"}

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from rankwright.service.experiments import Experiments
-from rankwright.service.learning import follower as follower_module
-from rankwright.service.learning.follower import Follower
-from rankwright.service.learning.live import LEARNERS, LiveRanker, Plan
-from rankwright.service.log.entries import Event, Feedback, Judgment, encode
+from rankwright.service.learning import log_learner as learner_module
+from rankwright.service.learning.live import LEARNERS, LearningPlan, LiveRanker
+from rankwright.service.learning.log_learner import LogLearner
+from rankwright.service.log.entries import Event, Judgment, LoggedFeedback, encode
 from rankwright.service.log.store import Store
 from rankwright.service.models import Models
 from service.replay import replayed
@@ -26,13 +26,13 @@ class Log:
 
     def __init__(self, path, ranker="PRank", every=3, **options):
         self.store, self.number = Store(path), count(1)
-        self.plan, self.every, self.options = Plan(ranker, grades=GRADES), every, options
+        self.plan, self.every, self.options = LearningPlan(ranker, grades=GRADES), every, options
         self.start()
 
     def start(self):
         """A learner that knows what the store has: as after a kill."""
         models, experiments = Models(self.store, ()), Experiments(self.store)
-        self.follower = Follower(
+        self.learner = LogLearner(
             self.store, models, experiments, self.plan, snapshot_every=self.every, **self.options
         )
 
@@ -40,7 +40,7 @@ class Log:
         event = f"e{next(self.number)}"
         shown = Event("q", "m", ["a"], b"", DOCUMENTS[:1].tobytes(), NAMES)
         self.store.append_event(event, encode(shown))
-        body = encode(Feedback("1", grades={"a": grade}))
+        body = encode(LoggedFeedback("1", grades={"a": grade}))
         self.store.append("feedback", f"{event}/1", body, event=event)
 
     def judge(self, judge, document, value, action="judge", mode="grades"):
@@ -58,8 +58,8 @@ class Log:
 
     def learn(self):
         self.store.flush()
-        self.follower._follow()
-        return self.follower.live
+        self.learner._follow()
+        return self.learner.live
 
     def check(self):
         """The ranker has the bits of a replay, and so does the snapshot in the store."""
@@ -142,7 +142,7 @@ def test_without_an_example_the_ranker_is_as_at_its_start(open_log):
     live = log.learn()
     assert not live.started
     assert live.progress.names is None
-    served = log.follower.models.peek("live")
+    served = log.learner.models.peek("live")
     assert served.features == tuple(NAMES)
     assert not served.model.decision_function(DOCUMENTS).any()
     log.check()
@@ -150,13 +150,13 @@ def test_without_an_example_the_ranker_is_as_at_its_start(open_log):
 
 def count_learning(monkeypatch):
     """A list that gets the number of each entry that is learned or passed over."""
-    calls, learn = [], Follower._learn
+    calls, learn = [], LogLearner._learn
 
     def counted(self, live, entry):
         calls.append(entry.seq)
         learn(self, live, entry)
 
-    monkeypatch.setattr(Follower, "_learn", counted)
+    monkeypatch.setattr(LogLearner, "_learn", counted)
     return calls
 
 
@@ -164,7 +164,7 @@ def test_going_back_learns_few_entries_again_and_the_store_stays_small(open_log,
     log = open_log(every=10)
     keys = [log.judge("ann", i, 1.0) for i in range(400)]
     log.learn()
-    assert len(log.follower.snapshots) == 3
+    assert len(log.learner.snapshots) == 3
     names = log.store.select("SELECT count(*) FROM state WHERE name GLOB 'live/*'")
     assert names[0][0] == 2
     calls = count_learning(monkeypatch)
@@ -195,7 +195,7 @@ def test_a_failure_within_a_batch_changes_no_bit(open_log, monkeypatch, n_before
     for key in keys[:1]:
         log.undo("ann", key)
     with monkeypatch.context() as patch:
-        calls, learn = [], Follower._learn
+        calls, learn = [], LogLearner._learn
 
         def failing(self, live, entry):
             calls.append(entry)
@@ -203,10 +203,10 @@ def test_a_failure_within_a_batch_changes_no_bit(open_log, monkeypatch, n_before
                 raise OSError("disk I/O error")
             learn(self, live, entry)
 
-        patch.setattr(Follower, "_learn", failing)
+        patch.setattr(LogLearner, "_learn", failing)
         with pytest.raises(OSError, match="disk"):
             log.learn()
-    log.follower.error = "disk I/O error"  # as its thread notes it
+    log.learner.error = "disk I/O error"  # as its thread notes it
     log.judge("bob", 1, 2.0)
     log.check()
 
@@ -215,12 +215,12 @@ def test_a_stop_while_the_log_is_learned_again_loses_nothing(open_log):
     log = open_log(every=1000)
     keys = [log.judge("ann", i, float(i % 3)) for i in range(6)]
     log.learn()
-    log.follower.snapshots = {}  # so that it goes back to the beginning
+    log.learner.snapshots = {}  # so that it goes back to the beginning
     log.undo("ann", keys[0])
-    log.follower._stop = True
-    with pytest.raises(follower_module._Interrupted):
+    log.learner._stop = True
+    with pytest.raises(learner_module._Interrupted):
         log.learn()
-    log.follower.close()
+    log.learner.close()
     kept = LiveRanker.restore(log.store.state("live"))
     assert kept.progress.n_examples == 6
     log.start()
@@ -240,7 +240,7 @@ def test_after_retention_what_is_left_can_be_taken_back(open_log, monkeypatch):
                             features=[DOCUMENTS[document].tolist()], names=NAMES)  # fmt: skip
         expected.apply(seq, *judgment.as_feedback())
     log.learn()
-    log.follower._sweep()
+    log.learner._sweep()
     assert [entry.key for entry in log.store.entries()] == new
     log.undo("ann", new[0])
     log.undo("ann", old[0])  # no longer in the log: it stays learned
@@ -296,13 +296,13 @@ def test_the_curve_of_the_page_is_that_of_the_live_ranker(serve, tmp_path):
     assert answer["model"].startswith("live-")
     client.feedback(answer["event"], grades={"a": 2, "b": 4})
     client.wait_until_learned()
-    live, plan = client.service.follower.live, client.service.settings.plan()
+    live, plan = client.service.learner.live, client.service.settings.plan()
     assert live.progress.n_examples == 5
     assert live.snapshot() == replayed(client.service.store, plan).snapshot()
     client.close()
     again = serve(**settings)
     again.wait_until_learned()
-    assert again.service.follower.live.snapshot() == live.snapshot()
+    assert again.service.learner.live.snapshot() == live.snapshot()
 
 
 def test_judgments_with_other_features_leave_the_live_ranker_alone(serve):
@@ -314,4 +314,4 @@ def test_judgments_with_other_features_leave_the_live_ranker_alone(serve):
     page = judge_on_the_page(client, 3, "answer-1")
     assert seen_on(page)[1] == 73  # of the page's own model: 72 simulated judgments
     client.wait_until_learned()
-    assert client.service.follower.live.progress.n_examples == 1
+    assert client.service.learner.live.progress.n_examples == 1

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from rankwright.cli import _shell as sh
 from rankwright.exceptions import ParameterError
+
+if TYPE_CHECKING:
+    from rankwright.service.log.checking import Digest
 
 Store = Annotated[str, Parameter(help="The store of a service.")]
 
@@ -98,7 +101,7 @@ def check_store(
         raise SystemExit(1)
 
 
-def _described(digest: Any) -> str:
+def _described(digest: Digest) -> str:
     return f"{digest.entries:,} entries up to {digest.last:,}, digest {digest.sha256}"
 
 

@@ -22,6 +22,7 @@ from rankwright.features.encoder import TableEncoder
 from rankwright.metrics.measure import Measure
 from rankwright.persist.codec import KINDS, Packer, Unpacker, fits, pack_state, type_hints
 from rankwright.persist.format import ModelNode, Refused, StateNode
+from rankwright.persist.scorer import SavedScorer
 from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker, find_ranker, rankers
 from rankwright.rankers.preprocessing import IDLE, encoder_of, flat_steps, transform_of
@@ -30,7 +31,7 @@ from rankwright.scoring.base import Scorer, State, Transform
 
 
 @dataclass(frozen=True)
-class Entry:
+class AllowedClass:
     """A class of scikit-learn that a model file may hold.
 
     ``learned`` declares the learned values. ``newer`` names parameters that the oldest supported
@@ -43,14 +44,14 @@ class Entry:
     learned: Callable[[Mapping[str, Any]], Mapping[str, Learned]]
     newer: frozenset[str] = frozenset()
 
-    def may_omit(self, cls: Any, name: str, value: Any) -> bool:
+    def may_omit(self, cls: type, name: str, value: object) -> bool:
         if name in self.constraints and name not in self.newer:
             return False
         default = signature(cls).parameters[name].default
         return value is default or bool(type(value) is type(default) and value == default)
 
 
-def first_estimator(model: Any) -> Any:
+def first_estimator(model: object) -> Any:
     """The estimator that sees the rows first."""
     return next((step for step in flat_steps(model) if step not in IDLE), None)
 
@@ -73,15 +74,15 @@ def _count(value: Any) -> Learned:
     return Learned(kind, ("n_features",) if np.ndim(value) else (), low=0)
 
 
-def _is_range(value: Any) -> bool:
+def _is_range(value: object) -> bool:
     return isinstance(value, tuple) and len(value) == 2 and all(map(schema.number().test, value))
 
 
-def _is_names(value: Any) -> bool:
+def _is_names(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(name, str) for name in value)
 
 
-def _is_steps(value: Any) -> bool:
+def _is_steps(value: object) -> bool:
     """Whether all steps but the last transform, and all are fitted or (in a recommender) none."""
     if not (isinstance(value, list) and value and all(map(_is_step, value))):
         return False
@@ -95,7 +96,7 @@ def _is_steps(value: Any) -> bool:
     )
 
 
-def _is_step(value: Any) -> bool:
+def _is_step(value: object) -> bool:
     if not (isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str)):
         return False
     name, step = value
@@ -108,7 +109,7 @@ def _flags(*names: str) -> dict[str, Constraint]:
 
 _RANGE = Constraint("a pair of finite numbers", _is_range)
 _PREPROCESSING = "sklearn.preprocessing"
-_PIPELINE = Entry(
+_PIPELINE = AllowedClass(
     "sklearn.pipeline",
     {
         "steps": Constraint("a list of named steps, all of them fitted or none", _is_steps),
@@ -119,18 +120,18 @@ _PIPELINE = Entry(
     lambda values: {},
 )
 
-SCIKIT: dict[str, Entry] = {
-    "StandardScaler": Entry(
+SCIKIT: dict[str, AllowedClass] = {
+    "StandardScaler": AllowedClass(
         _PREPROCESSING,
         _flags("copy", "with_mean", "with_std"),
         _columns("mean_", "var_", "scale_", optional=True),
     ),
-    "MinMaxScaler": Entry(
+    "MinMaxScaler": AllowedClass(
         _PREPROCESSING,
         {**_flags("copy", "clip"), "feature_range": _RANGE},
         _columns("min_", "scale_", "data_min_", "data_max_", "data_range_"),
     ),
-    "MaxAbsScaler": Entry(
+    "MaxAbsScaler": AllowedClass(
         _PREPROCESSING,
         _flags("copy", "clip"),
         _columns("scale_", "max_abs_"),
@@ -138,7 +139,7 @@ SCIKIT: dict[str, Entry] = {
     ),
     "Pipeline": _PIPELINE,
     "RankPipeline": replace(_PIPELINE, module="rankwright.rankers.preprocessing"),
-    "TableEncoder": Entry(
+    "TableEncoder": AllowedClass(
         "rankwright.features.encoder",
         {
             "kinds": schema.optional(schema.instance_of("a dict of column to kind", dict)),
@@ -189,7 +190,7 @@ PARTS: dict[str, str] = {
 FLEETING: frozenset[str] = frozenset({"callbacks", "memory"})
 
 
-def pack_node(packer: Packer, value: Any, path: str) -> Any:
+def pack_node(packer: Packer, value: object, path: str) -> Any:
     """A tagged node for an object of the tables, or None."""
     if _is_estimator(value):
         return {"model": msgspec.to_builtins(pack_model(packer, value, path))}
@@ -248,7 +249,7 @@ def _pack_params(packer: Packer, params: Mapping[str, Any], path: str) -> dict[s
     return packed
 
 
-def build_model(unpacker: Unpacker, content: Any) -> Any:
+def build_model(unpacker: Unpacker, content: object) -> Any:
     node = content if isinstance(content, ModelNode) else msgspec.convert(content, ModelNode)
     cls = find_ranker(node.kind) or _class(node.kind, OTHERS)
     model = _construct(unpacker, cls, node.kind, node.params)
@@ -262,12 +263,12 @@ def build_model(unpacker: Unpacker, content: Any) -> Any:
     return model
 
 
-def build_part(unpacker: Unpacker, content: Any) -> Any:
+def build_part(unpacker: Unpacker, content: object) -> Any:
     node = msgspec.convert(content, StateNode)
     return _construct(unpacker, _class(node.kind, PARTS), node.kind, node.values)
 
 
-def _construct(unpacker: Unpacker, cls: Any, kind: str, packed: Mapping[str, Any]) -> Any:
+def _construct(unpacker: Unpacker, cls: type[Any], kind: str, packed: Mapping[str, Any]) -> Any:
     """An object from its parameters, checked by its constraints or (a dataclass) by itself."""
     values = {name: unpacker.unpack(value) for name, value in packed.items()}
     constraints = SCIKIT[kind].constraints if kind in SCIKIT else getattr(cls, "_constraints", {})
@@ -275,7 +276,7 @@ def _construct(unpacker: Unpacker, cls: Any, kind: str, packed: Mapping[str, Any
     if unknown := sorted(set(values) - known):
         raise Refused(f"{kind} has no parameter {unknown[0][:40]!r}")
     if is_dataclass(cls):
-        hints: dict[str, Any] = type_hints(cls)  # type: ignore[arg-type]
+        hints: dict[str, Any] = type_hints(cls)
         for name, value in values.items():
             if isinstance(value, np.ndarray) and not fits(value, hints[name]):
                 raise Refused(f"{kind}.{name} has the type {value.dtype}")
@@ -285,7 +286,7 @@ def _construct(unpacker: Unpacker, cls: Any, kind: str, packed: Mapping[str, Any
     return made
 
 
-def own_ranker(model: Any) -> str | None:
+def own_ranker(model: object) -> str | None:
     """The name of the user's ranker at the end of a model; None if the class is ours."""
     ranker = flat_steps(model)[-1]
     return (
@@ -293,13 +294,13 @@ def own_ranker(model: Any) -> str | None:
     )
 
 
-def foreign_steps(model: Any) -> list[str]:
+def foreign_steps(model: object) -> list[str]:
     """The classes of the steps before the ranker that neither files nor exports hold."""
     steps = [step for step in flat_steps(model)[:-1] if step not in IDLE]
     return [type(step).__name__ for step in steps if not _is_estimator(step)]
 
 
-def check_served(model: Any) -> None:
+def check_served(model: object) -> None:
     """Refuse a model with a ranker of the user's that a file cannot hold, as a scorer or at all."""
     ranker = flat_steps(model)[-1]
     kind = type(ranker).__name__
@@ -316,7 +317,7 @@ def check_served(model: Any) -> None:
         )
 
 
-def serve(model: Any) -> tuple[list[Transform], Scorer, bool] | None:
+def serve(model: object) -> tuple[list[Transform], Scorer, bool] | None:
     """Transforms, scorer and whether NaN is allowed; None for a model that does not score rows."""
     *steps, ranker = flat_steps(model)
     scorer: Any = ranker._fitted_scorer() if hasattr(ranker, "_fitted_scorer") else None
@@ -327,7 +328,7 @@ def serve(model: Any) -> tuple[list[Transform], Scorer, bool] | None:
     return [*applied, *ranker._transforms()], scorer, bool(ranker._abstains)
 
 
-def use_scorer(model: Any, saved: Any) -> None:
+def use_scorer(model: Any, saved: SavedScorer) -> None:
     """Let a loaded model score with the scorer of its file, as ``load_scorer`` does."""
     ranker, first = flat_steps(model)[-1], first_estimator(model)
     if not isinstance(ranker, Ranker):
@@ -339,7 +340,7 @@ def use_scorer(model: Any, saved: Any) -> None:
         ranker._take_scorer(saved.scorer)
 
 
-def is_plain_scorer(model: Any) -> bool:
+def is_plain_scorer(model: object) -> bool:
     """Whether its scores come from the scorer of its file alone.
 
     A ranker with ``partial_fit`` scores with what it has learned so far; steps before a ranker and
@@ -349,7 +350,7 @@ def is_plain_scorer(model: Any) -> bool:
     return not (steps or hasattr(ranker, "partial_fit") or ranker._transforms())
 
 
-def use_encoding(model: Any, encoding: Encoding | None) -> None:
+def use_encoding(model: object, encoding: Encoding | None) -> None:
     """Let the encoder of a loaded model encode as the file says."""
     encoder = encoder_of(model)
     if (encoder is None) != (encoding is None):
@@ -358,11 +359,11 @@ def use_encoding(model: Any, encoding: Encoding | None) -> None:
         encoder._set(encoding, list(encoding.sources))
 
 
-def _is_estimator(value: Any) -> bool:
+def _is_estimator(value: object) -> bool:
     return find_ranker(type(value).__name__) is type(value) or _kind(value, OTHERS) is not None
 
 
-def _kind(value: Any, table: Mapping[str, str]) -> str | None:
+def _kind(value: object, table: Mapping[str, str]) -> str | None:
     """The name of an object's class in a table (a subclass is another class)."""
     name = type(value).__name__
     return name if name in table and type(value) is _class(name, table) else None
@@ -381,11 +382,11 @@ def _names(cls: type[Any]) -> list[str]:
     return list(cls._get_param_names())
 
 
-def _declared(cls: Any, kind: str, learned: Mapping[str, Any]) -> Mapping[str, Any]:
+def _declared(cls: type[Any], kind: str, learned: Mapping[str, Any]) -> Mapping[str, Any]:
     return SCIKIT[kind].learned(learned) if kind in SCIKIT else cls.learned()
 
 
-def _check_references(cls: Any, node: ModelNode) -> None:
+def _check_references(cls: type[Any], node: ModelNode) -> None:
     """Refuse a learned attribute that is more than one value or array, before it takes memory."""
     declared = _declared(cls, node.kind, node.learned)
     for name, value in node.learned.items():
@@ -398,7 +399,7 @@ def _check_references(cls: Any, node: ModelNode) -> None:
             raise Refused(f"{node.kind}.{name} is not one number or one array")
 
 
-def _check_learned(cls: Any, kind: str, learned: dict[str, Any]) -> None:
+def _check_learned(cls: type[Any], kind: str, learned: dict[str, Any]) -> None:
     declared = _declared(cls, kind, learned)
     for name, value in learned.items():
         shape = getattr(declared.get(name), "shape", None)

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from rankwright.exceptions import ParameterError
-from rankwright.persist.format import Array, Refused, Served, StateNode, Stored, store
+from rankwright.persist.format import Array, Refused, ScorerNode, StateNode, StoredArray, store
 from rankwright.scoring import kernel, linear, network, ordinal, sums, transforms, trees
 from rankwright.scoring.base import Scorer, State, Transform
 
@@ -52,7 +52,7 @@ class Packer:
 
     def __init__(self, node: Callable[[Packer, Any, str], Any] | None = None) -> None:
         self.arrays: dict[str, Array] = {}
-        self.stored: dict[str, Stored] = {}
+        self.stored: dict[str, StoredArray] = {}
         self._names: dict[bytes, str] = {}
         self._node = node
         self.start_section()
@@ -62,7 +62,7 @@ class Packer:
         self._used: set[str] = set()
         self._repeated = 0
 
-    def pack(self, value: Any, path: str) -> Any:
+    def pack(self, value: object, path: str) -> Any:
         """A value as JSON; its path in the model names its arrays, and it in messages."""
         if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
             value = value.item()
@@ -81,7 +81,7 @@ class Packer:
             return {"dict": {key: self.pack(item, f"{path}.{key}") for key, item in value.items()}}
         return self._other(value, path)
 
-    def _other(self, value: Any, path: str) -> Any:
+    def _other(self, value: object, path: str) -> Any:
         node = self._node(self, value, path) if self._node else None
         if node is not None:
             return node
@@ -142,7 +142,7 @@ class Unpacker:
         self._used: set[str] = set()  # names of the arrays returned so far
         self._repeated = self._n_nodes = 0
 
-    def unpack(self, value: Any) -> Any:
+    def unpack(self, value: object) -> Any:
         if not isinstance(value, list | dict):
             return value
         if self._depth >= MAX_DEPTH:
@@ -208,7 +208,7 @@ def pack_state(packer: Packer, state: State, path: str) -> StateNode:
     return StateNode(state.kind, values)
 
 
-def build_state(unpacker: Unpacker, content: Any) -> State:
+def build_state(unpacker: Unpacker, content: object) -> State:
     """The scorer or transform that a node describes; types are checked here, values by itself."""
     node = content if isinstance(content, StateNode) else msgspec.convert(content, StateNode)
     if node.kind not in KINDS:
@@ -226,7 +226,7 @@ def build_state(unpacker: Unpacker, content: Any) -> State:
     return cls(**values)
 
 
-def build_served(unpacker: Unpacker, served: Served) -> tuple[tuple[Transform, ...], Scorer]:
+def build_served(unpacker: Unpacker, served: ScorerNode) -> tuple[tuple[Transform, ...], Scorer]:
     """Transforms and scorer; each gives the columns that the next one needs."""
     transforms = tuple(build_state(unpacker, node) for node in served.transforms)
     scorer = build_state(unpacker, served.scorer)
@@ -238,7 +238,7 @@ def build_served(unpacker: Unpacker, served: Served) -> tuple[tuple[Transform, .
     return transforms, scorer  # type: ignore[return-value]
 
 
-def fits(value: Any, hint: Any) -> bool:
+def fits(value: object, hint: Any) -> bool:
     """Whether a value is of the annotated type of a field.
 
     >>> fits(1, int), fits(True, int), fits(1, float), fits(None, float | None)

@@ -172,7 +172,7 @@ class ForeignScorer(SavedScorer):
         return f"ForeignScorer({self.kind!r}, n_features={self.n_features})"
 
 
-def foreign_kind(path: Any) -> str | None:
+def foreign_kind(path: str | os.PathLike[str]) -> str | None:
     """Which library wrote a file, by its first bytes and its extension; None if none of these."""
     with open_regular(path) as file:
         start = file.read(4096)
@@ -183,7 +183,9 @@ def foreign_kind(path: Any) -> str | None:
     return kind or (by_name.get(extension) if start else None)
 
 
-def load_foreign(path: Any, fault: NotModelFile, max_bytes: int) -> ForeignScorer:
+def load_foreign(
+    path: str | os.PathLike[str], fault: NotModelFile, max_bytes: int
+) -> ForeignScorer:
     """Read a model of another library; refuse it if it is damaged, or with the fault given."""
     kind = foreign_kind(path)
     if kind is None:
@@ -283,7 +285,7 @@ class OnnxScorer(Scorer):
         return scores.reshape(len(rows)).astype(np.float64)
 
 
-def _read_onnx(path: Any) -> ForeignScorer:
+def _read_onnx(path: str | os.PathLike[str]) -> ForeignScorer:
     content = Path(path).read_bytes()
     inputs = onnx_inputs(content)
     session = try_onnx(path, content, inputs)

@@ -6,7 +6,7 @@ import json
 import re
 from itertools import pairwise
 from math import log
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, SupportsFloat
 
 import numpy as np
 
@@ -48,7 +48,7 @@ def width(trees: list[list[Node]]) -> int:
     return max((node.feature for tree in trees for node in tree), default=0) + 1 or 1
 
 
-def _leaf(value: Any) -> Node:
+def _leaf(value: SupportsFloat | str) -> Node:
     return Node(value=float(value))
 
 

@@ -89,7 +89,7 @@ class StateNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     values: dict[str, Any]
 
 
-class Served(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ScorerNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What turns rows into scores: transforms in order, then a scorer."""
 
     transforms: list[StateNode]
@@ -97,7 +97,7 @@ class Served(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     allow_nan: bool
 
 
-class Stored(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class StoredArray(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What an array in the file must look like; ``order`` is the one it had in memory."""
 
     dtype: Literal["F64", "F32", "I64", "I32", "U8", "BOOL"]
@@ -116,9 +116,9 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     format: int
     library: str
     model: ModelNode
-    served: Served | None
+    served: ScorerNode | None
     feature_names: list[str] | None
-    arrays: dict[str, Stored]
+    arrays: dict[str, StoredArray]
     encoding: Encoding | None = None
     provenance: Provenance | None = None
 
@@ -137,7 +137,7 @@ class NotModelFile(Refused):
 
 
 @contextmanager
-def refusing(path: Any) -> Iterator[None]:
+def refusing(path: str | os.PathLike[str]) -> Iterator[None]:
     """Turn every error that a hostile file can cause into a ModelFileError that names the file."""
     try:
         yield
@@ -155,7 +155,7 @@ def brief(error: BaseException) -> str:
     return (str(error).split("\n", 1)[0][:200] or type(error).__name__).rstrip(".")
 
 
-def store(array: Array) -> tuple[Array, Stored]:
+def store(array: Array) -> tuple[Array, StoredArray]:
     """An array as it is written (C order, little endian), and its entry in the manifest."""
     little = array.dtype.newbyteorder("<")
     if little not in _DTYPE_NAMES:
@@ -163,10 +163,12 @@ def store(array: Array) -> tuple[Array, Stored]:
     fortran = array.ndim > 1 and array.flags.f_contiguous and not array.flags.c_contiguous
     plain = np.ascontiguousarray(array, dtype=little)
     name: Any = _DTYPE_NAMES[little]
-    return plain, Stored(name, list(array.shape), "F" if fortran else "C", _hash(plain))
+    return plain, StoredArray(name, list(array.shape), "F" if fortran else "C", _hash(plain))
 
 
-def write_file(path: Any, manifest: Manifest, arrays: Mapping[str, Array]) -> None:
+def write_file(
+    path: str | os.PathLike[str], manifest: Manifest, arrays: Mapping[str, Array]
+) -> None:
     """Write the manifest and the arrays that :func:`store` returned, completely or not at all."""
     # Wide types first: every array then starts at a multiple of its own width.
     names = sorted(arrays, key=lambda name: -arrays[name].itemsize)
@@ -198,7 +200,9 @@ def digest(manifest: Manifest, omitted: Set[str]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def by_content(value: Any, arrays: Mapping[str, Stored], omitted: Set[str] = frozenset()) -> Any:
+def by_content(
+    value: object, arrays: Mapping[str, StoredArray], omitted: Set[str] = frozenset()
+) -> Any:
     """Nodes of a manifest with hashes of arrays instead of names, without some parameters."""
     if isinstance(value, msgspec.Struct):
         value = msgspec.to_builtins(value)
@@ -215,7 +219,7 @@ def by_content(value: Any, arrays: Mapping[str, Stored], omitted: Set[str] = fro
 
 
 @contextmanager
-def open_regular(path: Any) -> Iterator[BinaryIO]:
+def open_regular(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Open a regular file for reading; a pipe is refused and cannot make the call wait.
 
     The open file is examined, not the path, which may be another file a moment later. The content
@@ -237,7 +241,7 @@ def open_regular(path: Any) -> Iterator[BinaryIO]:
 
 
 def read_file(
-    path: Any, max_bytes: int = MAX_BYTES, *, mmap: bool = False
+    path: str | os.PathLike[str], max_bytes: int = MAX_BYTES, *, mmap: bool = False
 ) -> tuple[Manifest, dict[str, Array]]:
     """Read and check a whole file: its sizes first, then its manifest, then each array.
 
@@ -283,7 +287,7 @@ def _foreign(start: bytes) -> NotModelFile:
     return NotModelFile(f"it is {name}, not a rankwright model file", remedy)
 
 
-def _read_manifest(metadata: Any) -> Manifest:
+def _read_manifest(metadata: object) -> Manifest:
     if not isinstance(metadata, dict) or "rankwright" not in metadata:
         fault = "it is a safetensors file, but not one that rankwright wrote"
         raise Refused(fault, "Give a file written by rankwright.save(model, path).")
@@ -314,7 +318,7 @@ def _read_manifest(metadata: Any) -> Manifest:
         raise Refused(f"its manifest is malformed ({brief(error)})") from error
 
 
-def _to_json(value: Any) -> str:
+def _to_json(value: object) -> str:
     return json.dumps(value, allow_nan=False, separators=(",", ":"))
 
 
@@ -349,7 +353,7 @@ def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is not a JSON number")
 
 
-def _check_layout(header: dict[str, Any], stored: dict[str, Stored], size: int) -> list[str]:
+def _check_layout(header: dict[str, Any], stored: dict[str, StoredArray], size: int) -> list[str]:
     """Check header against manifest, and for gaps; the names of the arrays in their order."""
     if set(header) != set(stored):
         name = min(set(header) ^ set(stored))
@@ -379,14 +383,14 @@ def _check_layout(header: dict[str, Any], stored: dict[str, Stored], size: int) 
     return [name for _, _, name in sorted(spans)]
 
 
-def _read_array(file: BinaryIO, name: str, entry: Stored) -> Array:
+def _read_array(file: BinaryIO, name: str, entry: StoredArray) -> Array:
     array = np.empty(entry.shape, dtype=_DTYPES[entry.dtype])
     if file.readinto(_bytes_of(array)) != array.nbytes:  # type: ignore[attr-defined]
         raise Refused(f"the file ends inside array {name!r}")
     return _checked(array, name, entry)
 
 
-def _map_array(file: BinaryIO, name: str, entry: Stored) -> Array:
+def _map_array(file: BinaryIO, name: str, entry: StoredArray) -> Array:
     """The array in the file, or a copy where it cannot stay: empty, or in another order."""
     dtype, start = np.dtype(_DTYPES[entry.dtype]), file.tell()
     if math.prod(entry.shape) == 0 or start % dtype.itemsize or entry.order == "F":
@@ -396,7 +400,7 @@ def _map_array(file: BinaryIO, name: str, entry: Stored) -> Array:
     return _checked(array, name, entry)
 
 
-def _checked(array: Array, name: str, entry: Stored) -> Array:
+def _checked(array: Array, name: str, entry: StoredArray) -> Array:
     if _hash(array) != entry.sha256:
         raise Refused(f"array {name!r} does not match its checksum: the file was damaged")
     if entry.dtype == "BOOL" and array.size and array.view(np.uint8).max() > 1:

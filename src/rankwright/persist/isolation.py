@@ -160,7 +160,7 @@ def _need(library: str) -> None:
         )
 
 
-def convert_catboost(path: Any) -> bytes:
+def convert_catboost(path: str | os.PathLike[str]) -> bytes:
     """CatBoost's JSON of a ``.cbm`` file."""
     _need("catboost")
     with tempfile.TemporaryDirectory() as folder:
@@ -230,7 +230,7 @@ def _parts(message: Any) -> Iterator[Any]:
                 yield from _parts(part)
 
 
-def try_onnx(path: Any, content: bytes, inputs: Inputs) -> Any:
+def try_onnx(path: str | os.PathLike[str], content: bytes, inputs: Inputs) -> Any:
     """An onnxruntime session of a file's content, after it ran rows in a child process."""
     _need("onnxruntime")
     n_rows = max(2, min(10_000, TRIED_VALUES // inputs.n_features))

@@ -17,7 +17,7 @@ from rankwright.persist import classes
 from rankwright.persist import format as fmt
 from rankwright.persist.codec import Packer, Unpacker, build_state, pack_state
 from rankwright.persist.foreign import load_foreign
-from rankwright.persist.format import Manifest, NotModelFile, Refused, Served
+from rankwright.persist.format import Manifest, NotModelFile, Refused, ScorerNode
 from rankwright.persist.provenance import Provenance, provenance_of
 from rankwright.persist.scorer import scorer_of
 from rankwright.rankers.preprocessing import encoder_of
@@ -25,7 +25,9 @@ from rankwright.rankers.preprocessing import encoder_of
 _IDLE = classes.FLEETING | {"n_jobs", "verbose"}  # parameters that change no model
 
 
-def save(model: Any, path: Any, *, provenance: Provenance | None = None) -> None:
+def save(
+    model: object, path: str | os.PathLike[str], *, provenance: Provenance | None = None
+) -> None:
     """Save a fitted ranker, transformer, pipeline, recommender or learned fusion to a file.
 
     The new file replaces ``path`` atomically once it is complete and on disk. It gets the
@@ -72,7 +74,9 @@ def save(model: Any, path: Any, *, provenance: Provenance | None = None) -> None
         raise ParameterError(fault) from error
 
 
-def load(path: Any, *, max_bytes: int = fmt.MAX_BYTES, mmap: bool = False) -> Any:
+def load(
+    path: str | os.PathLike[str], *, max_bytes: int = fmt.MAX_BYTES, mmap: bool = False
+) -> Any:
     """Load a model from a file written by :func:`save` or by another library.
 
     Safe for untrusted files: nothing in a file is executed, sizes are checked before memory
@@ -120,7 +124,7 @@ def load(path: Any, *, max_bytes: int = fmt.MAX_BYTES, mmap: bool = False) -> An
         return _unpack(*content)
 
 
-def model_digest(model: Any, *, max_bytes: int = fmt.MAX_BYTES) -> str:
+def model_digest(model: object, *, max_bytes: int = fmt.MAX_BYTES) -> str:
     """Compute the SHA-256 of a model: of its parameters and of all that it has learned.
 
     Two models with an equal digest give equal scores, bit for bit. Left out are the version that
@@ -148,7 +152,7 @@ def model_digest(model: Any, *, max_bytes: int = fmt.MAX_BYTES) -> str:
     return fmt.digest(manifest, _IDLE)
 
 
-def _pack(model: Any) -> tuple[Manifest, dict[str, fmt.Array]]:
+def _pack(model: object) -> tuple[Manifest, dict[str, fmt.Array]]:
     packer = Packer(classes.pack_node)
     name = classes.own_ranker(model)
     node = None if name else classes.pack_model(packer, model, "model")
@@ -167,13 +171,13 @@ def _pack(model: Any) -> tuple[Manifest, dict[str, fmt.Array]]:
     return Manifest(fmt.FORMAT, __version__, *content), packer.arrays
 
 
-def _pack_served(packer: Packer, model: Any) -> Served | None:
+def _pack_served(packer: Packer, model: object) -> ScorerNode | None:
     if (scoring := classes.serve(model)) is None:
         return None
     packer.start_section()
     transforms, scorer, allow_nan = scoring
     steps = [pack_state(packer, step, f"served.{i}") for i, step in enumerate(transforms)]
-    return Served(steps, pack_state(packer, scorer, "served"), allow_nan)
+    return ScorerNode(steps, pack_state(packer, scorer, "served"), allow_nan)
 
 
 def _unpack(manifest: Manifest, arrays: dict[str, fmt.Array], *, own: bool = True) -> Any:
@@ -194,7 +198,7 @@ def _unpack(manifest: Manifest, arrays: dict[str, fmt.Array], *, own: bool = Tru
     return model
 
 
-def _is_fitted(model: Any) -> bool:
+def _is_fitted(model: object) -> bool:
     names = ("n_features_in_", "ratings_", "histories_")
     return any(hasattr(model, name) for name in names)
 
@@ -227,7 +231,7 @@ class Checkpoint:
     False
     """
 
-    def __init__(self, folder: Any) -> None:
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
 
     def open(self, fingerprint: str) -> None:
@@ -258,7 +262,7 @@ class Checkpoint:
         except (FileNotFoundError, ModelFileError):
             return None
 
-    def save(self, key: str, model: Any) -> None:
+    def save(self, key: str, model: object) -> None:
         """Keep a fitted model; one that a file cannot hold is trained again after a stop."""
         with suppress(ParameterError):
             save(model, self._path(key))

@@ -80,7 +80,7 @@ class Provenance(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
 
 
 def provenance_of(
-    model: Any,
+    model: object,
     items: Items | None = None,
     *,
     measures: Mapping[str, Any] | None = None,
@@ -135,7 +135,7 @@ def provenance_of(
     )
 
 
-def _measured(value: Any) -> Measured | None:
+def _measured(value: object) -> Measured | None:
     if isinstance(value, Measured):
         return value
     mean, *bounds = value if isinstance(value, tuple | list) else (value,)
@@ -171,7 +171,7 @@ def _described(model: Any) -> dict[str, Any]:
     return about
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):
@@ -308,7 +308,7 @@ def _markdown_table(head: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> l
     return lines + [f"| {' | '.join(map(_cell, row))} |" for row in rows]
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     """Text of data that cannot end a cell, a line or become HTML."""
     text = str(value).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")
     return " ".join(text.split())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -34,7 +35,7 @@ from rankwright.scoring.transforms import QueryScale
 MOST_VALUES = 1 << 27
 
 
-def load_scorer(path: Any, *, max_bytes: int = MAX_BYTES) -> SavedScorer:
+def load_scorer(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> SavedScorer:
     """Load a model file for scoring only.
 
     Scores equal those of the saved model bit for bit: both run the code of ``rankwright.scoring``.

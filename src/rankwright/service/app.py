@@ -39,11 +39,11 @@ from rankwright.service.demo import demo_judgments, demo_queue
 from rankwright.service.experiments import Experiments
 from rankwright.service.judging.queue import read_queue
 from rankwright.service.judging.state import Judging
-from rankwright.service.learning.follower import Follower
-from rankwright.service.learning.live import Plan
+from rankwright.service.learning.live import LearningPlan
+from rankwright.service.learning.log_learner import LogLearner
 from rankwright.service.log.checking import damage
 from rankwright.service.log.store import Store, put_state
-from rankwright.service.models import Models, Served, count_models
+from rankwright.service.models import DeployedModel, Models, count_models
 from rankwright.service.pages.dashboard import Dashboard
 from rankwright.service.pages.judge import JudgePages, no_queue
 from rankwright.service.pages.rendering import login_page, logout, missing_page, page_list
@@ -145,13 +145,13 @@ class Settings:
         local = is_loopback(self.host)
         return REMOTE_RATE if self.rate_limit is None and not local else self.rate_limit
 
-    def plan(self) -> Plan | None:
+    def plan(self) -> LearningPlan | None:
         """What learns, if something does."""
         if self.learn is None:
             return None
         clicks = self.learn_from == "clicks"
         grades = (0.0, 1.0) if clicks else tuple(sorted(float(grade) for grade in self.grades))
-        return Plan(self.learn, dict(self.learn_settings), grades, self.learn_from)
+        return LearningPlan(self.learn, dict(self.learn_settings), grades, self.learn_from)
 
 
 class Service:
@@ -179,7 +179,7 @@ class Service:
         self.judging = _open_judging(settings, self.store, self.demo)
         self.experiments = Experiments(self.store)
         self.models = Models(self.store, settings.models, demo=self.demo)
-        self.follower = Follower(
+        self.learner = LogLearner(
             self.store,
             self.models,
             self.experiments,
@@ -192,7 +192,7 @@ class Service:
             labels = "clicks" if settings.learn_from == "clicks" else "feedback and judgments"
             self.models.note = f"No model was given: {settings.learn} learns from {labels}."
         self.models.choose(prefer_live)
-        self.follower.start()
+        self.learner.start()
         self.damage: str | None = None
         self._warming = threading.Thread(target=self._warm_up, name="rankwright-warm", daemon=True)
         self._checking = threading.Thread(target=self._check, name="rankwright-check", daemon=True)
@@ -223,7 +223,7 @@ class Service:
         self._closing = True
         self.store.flush()
         self._checking.join()
-        self.follower.close()
+        self.learner.close()
         self.store.close()
 
     def reload_tokens(self) -> None:
@@ -241,21 +241,21 @@ class Service:
         value = msgspec.msgpack.encode(self.sessions.ended)
         self.store.write(lambda db: put_state(db, "ended_sessions", value)).result()
 
-    def model_for(self, request: RankRequest) -> Served:
+    def model_for(self, request: RankRequest) -> DeployedModel:
         """The model that ranks a request; the first one tells the live ranker its features."""
         served = self.models.find(request.model, "rank")
         if served.n_features is not None:
             return served
-        return self.follower.begin(*shape_of(request))
+        return self.learner.begin(*shape_of(request))
 
     def faults(self) -> list[str]:
         """Why the service is not ready."""
         faults = ["the service is stopping"] if self.stopping else []
         if self.store.error is not None:
             faults.append(f"the log cannot be written ({self.store.error})")
-        if self.follower.error is not None:
-            faults.append(f"the learner failed ({self.follower.error})")
-        if not self.follower.ready:
+        if self.learner.error is not None:
+            faults.append(f"the learner failed ({self.learner.error})")
+        if not self.learner.ready:
             faults.append("the log is still being learned")
         if self.damage is not None:
             faults.append(f"the log is damaged ({self.damage})")

@@ -6,9 +6,10 @@ import asyncio
 from collections import Counter
 from typing import Any
 
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from rankwright.service.api.problems import Problem, send_problem
+from rankwright.service.api.problems import HttpProblem, send_problem
 from rankwright.service.api.security import HEALTH, Addresses
 from rankwright.service.app import Settings
 
@@ -85,7 +86,7 @@ class Connection(HttpToolsProtocol):  # type: ignore[misc]
         """Whether no request is being answered."""
         return self.deadline is not None or self.cycle is None or self.cycle.response_complete
 
-    def connection_made(self, transport: Any) -> None:
+    def connection_made(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
         self.address = self.client[0] if self.client else ""
         self._expect_header()
@@ -144,20 +145,22 @@ class Connection(HttpToolsProtocol):  # type: ignore[misc]
             self.transport.close()
 
 
-async def _too_large(scope: Any, receive: Any, send: Any) -> None:
-    problem = Problem(431, f"The header has more than {MOST_HEADER:,} bytes.", connection="close")
+async def _too_large(scope: Scope, receive: Receive, send: Send) -> None:
+    problem = HttpProblem(
+        431, f"The header has more than {MOST_HEADER:,} bytes.", connection="close"
+    )
     await send_problem(send, problem)
 
 
-def _too_many(app: Any, limit: int) -> Any:
+def _too_many(app: ASGIApp, limit: int) -> ASGIApp:
     """An application that answers nothing but health checks."""
 
-    async def refuse(scope: Any, receive: Any, send: Any) -> None:
+    async def refuse(scope: Scope, receive: Receive, send: Send) -> None:
         if scope.get("path") in HEALTH:
             await app(scope, receive, send)
             return
         detail = f"This address has more than {limit} connections. Use fewer."
-        await send_problem(send, Problem(429, detail, retry_after="1", connection="close"))
+        await send_problem(send, HttpProblem(429, detail, retry_after="1", connection="close"))
 
     return refuse
 

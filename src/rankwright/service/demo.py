@@ -9,13 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rankwright.data.datasets.synthetic import make_engines, make_queries, make_ratings
+from rankwright.data.datasets.synthetic import (
+    QuerySample,
+    make_engines,
+    make_queries,
+    make_ratings,
+)
+from rankwright.persist.scorer import SavedScorer
 from rankwright.service.judging.queue import Queue
-from rankwright.service.log.entries import Event, Feedback, Judgment, encode
+from rankwright.service.log.entries import Event, Judgment, LoggedFeedback, encode
 from rankwright.service.log.store import Store
 
 if TYPE_CHECKING:
@@ -168,7 +174,7 @@ def demo_settings(folder: str, random_state: int = 0) -> Settings:
     return Settings(models=tuple(paths), store=store, learn="BayesianPRank")
 
 
-def _write_log(path: str, sample: Any, scorer: Any) -> None:
+def _write_log(path: str, sample: QuerySample, scorer: SavedScorer) -> None:
     """Lists in the order of a model, and the grades of a user for each."""
     store = Store(path)
     futures = []
@@ -182,7 +188,7 @@ def _write_log(path: str, sample: Any, scorer: Any) -> None:
         event, user = f"demo-{query}", f"user {query % 20}"
         store.append_event(event, body, user)
         grades = dict(zip(ids, sample.y[rows[order]].astype(float).tolist(), strict=True))
-        feedback = encode(Feedback("1", grades=grades))
+        feedback = encode(LoggedFeedback("1", grades=grades))
         futures.append(store.append("feedback", f"{event}/1", feedback, event=event, user=user))
     for future in futures:
         future.result()

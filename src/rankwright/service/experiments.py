@@ -10,9 +10,9 @@ import msgspec
 
 from rankwright.online_eval.interleaving import Interleaved, credit, interleave, stable_seed
 from rankwright.online_eval.sequential import PairResult
-from rankwright.service.api.problems import Problem
+from rankwright.service.api.problems import HttpProblem
 from rankwright.service.api.types import ExperimentInfo, ExperimentRequest, RankRequest
-from rankwright.service.log.entries import Event, Feedback
+from rankwright.service.log.entries import Event, LoggedFeedback
 from rankwright.service.log.store import Store, put_state
 
 MOST_OPEN = 1000  # sessions whose later clicks still count
@@ -142,12 +142,14 @@ class Experiments:
         """Start an experiment with models that are there."""
         with self._lock:
             if request.name in self._counts.experiments:
-                raise Problem(409, f"There is an experiment {request.name!r}. Use another name.")
+                raise HttpProblem(
+                    409, f"There is an experiment {request.name!r}. Use another name."
+                )
             running = self.running()
             if running is not None:
-                raise Problem(409, f"Experiment {running.name!r} runs. Stop it first.")
+                raise HttpProblem(409, f"Experiment {running.name!r} runs. Stop it first.")
             if models[0] == models[1]:
-                raise Problem(422, f"Both models are {models[0]!r}. Give two different ones.")
+                raise HttpProblem(422, f"Both models are {models[0]!r}. Give two different ones.")
             experiment = Experiment(
                 request.name,
                 models,
@@ -164,7 +166,7 @@ class Experiments:
     def find(self, name: str) -> Experiment:
         experiment = self._counts.experiments.get(name)
         if experiment is None:
-            raise Problem(404, f"There is no experiment {name[:80]!r}.")
+            raise HttpProblem(404, f"There is no experiment {name[:80]!r}.")
         return experiment
 
     def stop(self, name: str) -> ExperimentInfo:
@@ -183,9 +185,9 @@ class Experiments:
         running = self.running()
         return running is not None and key in running.models
 
-    # For the follower of the log.
+    # For the learner of the log.
 
-    def apply(self, seq: int, event_id: str, feedback: Feedback, event: Event | None) -> None:
+    def apply(self, seq: int, event_id: str, feedback: LoggedFeedback, event: Event | None) -> None:
         """Count the clicks of one entry of the log."""
         if seq <= self._counts.last_seq:
             return

@@ -8,9 +8,10 @@ import re
 import sys
 import time
 import traceback
-from typing import Any
+from typing import Any, TextIO
 
 import msgspec
+from starlette.types import Scope
 
 ACCESS = logging.getLogger("rankwright.access")
 _TRACEPARENT = re.compile(rb"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-([0-9a-f]{2})(-.*)?")
@@ -46,7 +47,7 @@ class JsonFormatter(logging.Formatter):
         return msgspec.json.encode(line, enc_hook=str).decode()
 
 
-def log_as_json(stream: Any = None) -> None:
+def log_as_json(stream: TextIO | None = None) -> None:
     """Write all log lines as JSON to standard error, and one for each request."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonFormatter())
@@ -61,7 +62,7 @@ def note(text: str) -> None:
     logging.getLogger("rankwright.service").info(text)
 
 
-def log_request(scope: Any, status: int, seconds: float) -> None:
+def log_request(scope: Scope, status: int, seconds: float) -> None:
     """A line about a request that was answered."""
     principal, client = scope.get("principal"), scope.get("client")
     fields = {

@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 import msgspec
 import numpy as np
+from apsw import Connection
 
 import rankwright
 from rankwright.data.columns import Encoding
@@ -29,7 +30,7 @@ from rankwright.persist.scorer import SavedScorer, load_scorer, scorer_of
 from rankwright.scoring.base import can_compile, warming_up
 from rankwright.scoring.linear import Linear
 from rankwright.scoring.trees import ROWS_FOR_MASKS
-from rankwright.service.api.problems import Problem
+from rankwright.service.api.problems import HttpProblem
 from rankwright.service.api.types import ModelInfo
 from rankwright.service.log.entries import DamagedStore
 from rankwright.service.log.reader import LogReader
@@ -43,7 +44,7 @@ MAX_UPLOAD = 64 * 2**20
 
 
 @dataclass(frozen=True, eq=False)
-class Served:
+class DeployedModel:
     """A model that answers requests; it never changes, a new version replaces it."""
 
     version: str
@@ -110,10 +111,10 @@ class Served:
 
 
 @dataclass(frozen=True)
-class _State:
+class _ModelsState:
     """What is active and in the shadow: one object, so that a switch is one assignment."""
 
-    models: Mapping[str, Served] = field(default_factory=dict)
+    models: Mapping[str, DeployedModel] = field(default_factory=dict)
     active: Mapping[str, str] = field(default_factory=dict)  # task -> key
     history: tuple[tuple[str, str], ...] = ()  # (task, key) that were active before
     shadow: tuple[str, ...] = ()
@@ -129,7 +130,7 @@ class Models:
 
     def __init__(self, store: Store, paths: tuple[str, ...], *, demo: bool = True) -> None:
         self._store, self._lock, self.note = store, threading.Lock(), ""
-        self._state = _State()
+        self._state = _ModelsState()
         given = [served_from_file(path) for path in paths]
         for served in (*self._uploaded(), *given):
             self._put(served.version, served)
@@ -140,28 +141,28 @@ class Models:
 
     # Reading: one reference to the state, no lock.
 
-    def active(self, task: Task) -> Served:
+    def active(self, task: Task) -> DeployedModel:
         """The model that answers a task."""
         state = self._state
         key = state.active.get(task)
         if key is None:
             kind = {"rank": "ranker", "recommend": "Recommender", "fuse": "LearnedFusion"}[task]
-            raise Problem(
+            raise HttpProblem(
                 404,
                 f"No model can {task}. Upload a model file of a {kind} with POST /v1/models.",
             )
         return state.models[key]
 
-    def find(self, name: str | None, task: Task) -> Served:
+    def find(self, name: str | None, task: Task) -> DeployedModel:
         """A model by its version or name; the active one if there is no name."""
         if name is None:
             return self.active(task)
         served = self._state.models[self.key(name)]
         if served.task != task:
-            raise Problem(422, f"Model {name!r} is a {served.kind}: it can {served.task} only.")
+            raise HttpProblem(422, f"Model {name!r} is a {served.kind}: it can {served.task} only.")
         return served
 
-    def peek(self, key: str) -> Served | None:
+    def peek(self, key: str) -> DeployedModel | None:
         """The model with this key, if there is one."""
         return self._state.models.get(key)
 
@@ -175,7 +176,7 @@ class Models:
         for served in self._state.models.values():
             warm_up(served)
 
-    def shadows(self) -> list[Served]:
+    def shadows(self) -> list[DeployedModel]:
         state = self._state
         return [state.models[key] for key in state.shadow] if state.shadow else []
 
@@ -191,7 +192,7 @@ class Models:
         keys = [key for key, served in models.items() if name in (served.name, served.version)]
         if not keys:
             known = ", ".join(list(models)[:10])
-            raise Problem(404, f"There is no model {name[:80]!r}. Known are {known}.")
+            raise HttpProblem(404, f"There is no model {name[:80]!r}. Known are {known}.")
         return keys[-1]
 
     def infos(self) -> list[ModelInfo]:
@@ -206,7 +207,7 @@ class Models:
         state = self._state
         return {task: state.models[key].version for task, key in state.active.items()}
 
-    def _info(self, state: _State, key: str) -> ModelInfo:
+    def _info(self, state: _ModelsState, key: str) -> ModelInfo:
         served = state.models[key]
         encoding = served.encoding
         return ModelInfo(
@@ -228,7 +229,7 @@ class Models:
 
     # Writing: under the lock, and kept in the store.
 
-    def publish(self, served: Served) -> None:
+    def publish(self, served: DeployedModel) -> None:
         """Replace the live model; it becomes active if nothing else ranks."""
         with self._lock:
             self._put(LIVE, served)
@@ -262,7 +263,9 @@ class Models:
             state = self._state
             previous = [(task, key) for task, key in state.history if key in state.models]
             if not previous:
-                raise Problem(409, "No other model was active before. Activate one by its version.")
+                raise HttpProblem(
+                    409, "No other model was active before. Activate one by its version."
+                )
             task, key = previous[-1]
             active = {**state.active, task: key}
             self._save(replace(state, active=active, history=tuple(previous[:-1])))
@@ -273,7 +276,7 @@ class Models:
         with self._lock:
             key, state = self.key(name), self._state
             if state.models[key].task != "rank":
-                raise Problem(422, f"Model {name!r} does not rank: it cannot be a shadow.")
+                raise HttpProblem(422, f"Model {name!r} does not rank: it cannot be a shadow.")
             others = tuple(other for other in state.shadow if other != key)
             self._save(replace(state, shadow=(*others, key) if on else others))
         return self.info(key)
@@ -284,7 +287,7 @@ class Models:
             key, state = self.key(name), self._state
             info = self._info(state, key)
             if info.active or key == LIVE:
-                raise Problem(409, f"Model {name!r} is in use. Activate another one first.")
+                raise HttpProblem(409, f"Model {name!r} is in use. Activate another one first.")
             models = {k: served for k, served in state.models.items() if k != key}
             shadow = tuple(other for other in state.shadow if other != key)
             sql = "DELETE FROM models WHERE version = ?"
@@ -292,7 +295,7 @@ class Models:
             self._save(state, lambda db: db.execute(sql, (key,)))
         return info
 
-    def _put(self, key: str, served: Served) -> None:
+    def _put(self, key: str, served: DeployedModel) -> None:
         self._state = _with(self._state, key, served)
 
     def _activate(self, key: str) -> None:
@@ -303,12 +306,14 @@ class Models:
             history = (*history, (task, str(before)))[-MOST_HISTORY:]
         self._save(replace(state, active={**state.active, task: key}, history=history))
 
-    def _save(self, state: _State, change: Callable[[Any], Any] | None = None) -> None:
+    def _save(
+        self, state: _ModelsState, change: Callable[[Connection], object] | None = None
+    ) -> None:
         """Switch, and remember the choice for the next start, in one transaction with a change."""
         kept = _Kept(dict(state.active), list(state.history), list(state.shadow), self._given)
         value = msgspec.msgpack.encode(kept)
 
-        def write(db: Any) -> None:
+        def write(db: Connection) -> None:
             if change is not None:
                 change(db)
             put_state(db, "models", value)
@@ -316,12 +321,12 @@ class Models:
         self._store.write(write).result()
         self._state = state
 
-    def _uploaded(self) -> Iterator[Served]:
+    def _uploaded(self) -> Iterator[DeployedModel]:
         columns = "version, time, about, file"
         for row in self._store.select(f"SELECT {columns} FROM models ORDER BY time"):
             try:
                 yield restored(*row)
-            except (Problem, ValueError) as error:
+            except (HttpProblem, ValueError) as error:
                 raise DamagedStore(
                     f"the model {row[0]!r} cannot be read ({error}).", file=self._store.path
                 ) from error
@@ -374,11 +379,11 @@ def count_models(path: str) -> int:
         log.close()
 
 
-def _with(state: _State, key: str, served: Served) -> _State:
+def _with(state: _ModelsState, key: str, served: DeployedModel) -> _ModelsState:
     return replace(state, models={**state.models, key: served})
 
 
-def warm_up(served: Served) -> None:
+def warm_up(served: DeployedModel) -> None:
     """Compile the loops that score a model, or load them; other threads use NumPy meanwhile.
 
     A sum also merges its terms here, not in its first request. Models without loops load nothing.
@@ -392,13 +397,13 @@ def warm_up(served: Served) -> None:
             model.scorer.decision_function(np.full((n_rows, model.scorer.n_features), value))
 
 
-def served_from_file(path: str) -> Served:
+def served_from_file(path: str) -> DeployedModel:
     """A model of the command line."""
     content = Path(path).read_bytes()
     return replace(_served(path, _name_of(path), "file", content), source="file")
 
 
-def served_from_bytes(content: bytes, name: str, source: Source) -> Served:
+def served_from_bytes(content: bytes, name: str, source: Source) -> DeployedModel:
     """A model that was sent; refused like any damaged file."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.rw"
@@ -406,14 +411,14 @@ def served_from_bytes(content: bytes, name: str, source: Source) -> Served:
         try:
             return _served(str(path), name, source, content)
         except ModelFileError as error:
-            raise Problem(422, str(error.replaced(file="the uploaded file"))) from None
+            raise HttpProblem(422, str(error.replaced(file="the uploaded file"))) from None
 
 
 def served_scorer(
     scorer: SavedScorer, version: str, name: str, source: Source, **more: Any
-) -> Served:
+) -> DeployedModel:
     """A model that ranks rows."""
-    return Served(
+    return DeployedModel(
         version,
         name,
         scorer.kind,
@@ -428,7 +433,7 @@ def served_scorer(
 
 
 @cache
-def demo_model() -> Served:
+def demo_model() -> DeployedModel:
     """Least squares on generated queries, so that the service can be tried."""
     sample = make_queries(200, n_features=10, random_state=0)
     rows = np.column_stack([sample.X, np.ones(len(sample.X))])
@@ -438,7 +443,7 @@ def demo_model() -> Served:
     return served_scorer(scorer, "demo", "demo", "demo")
 
 
-def _served(path: str, name: str, source: Source, content: bytes) -> Served:
+def _served(path: str, name: str, source: Source, content: bytes) -> DeployedModel:
     version = f"{name}-{hashlib.sha256(content).hexdigest()[:8]}"
     if source == "file" and foreign_kind(path) is not None:  # uploads are files of rankwright
         return served_scorer(load_scorer(path), version, name, source)
@@ -452,14 +457,14 @@ def _served(path: str, name: str, source: Source, content: bytes) -> Served:
     model = rankwright.load(path)
     for task in ("recommend", "fuse"):
         if hasattr(model, task):
-            return Served(version, name, type(model).__name__, task, source, model)
+            return DeployedModel(version, name, type(model).__name__, task, source, model)
     raise ParameterError(
         f"{path}: a {type(model).__name__} cannot be served. Serve a ranker, a Recommender or a "
         "LearnedFusion."
     )
 
 
-def restored(version: str, moment: float, about: bytes, content: bytes) -> Served:
+def restored(version: str, moment: float, about: bytes, content: bytes) -> DeployedModel:
     """A model from its row in the store."""
     kept = msgspec.msgpack.decode(about)
     served = served_from_bytes(content, kept["name"], kept["source"])

@@ -10,6 +10,7 @@ import signal
 import socket
 import sys
 import threading
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -17,7 +18,7 @@ import uvicorn
 
 from rankwright.exceptions import ParameterError
 from rankwright.service.api.security import is_loopback
-from rankwright.service.app import Settings, create_app
+from rankwright.service.app import Service, Settings, create_app
 from rankwright.service.connections import Connection, Limits
 
 STOP_SECONDS = 10
@@ -27,7 +28,9 @@ FIRST_SOCKET = 3
 SWEEP_TICKS = 5  # tenths of a second
 
 
-def serve(settings: Settings, port: int = 8000, *, note: Any = None) -> None:
+def serve(
+    settings: Settings, port: int = 8000, *, note: Callable[[str], object] | None = None
+) -> None:
     """Serve until the process is told to stop (SIGINT, SIGTERM); what was learned is kept.
 
     Parameters
@@ -88,7 +91,12 @@ class _Server(uvicorn.Server):  # type: ignore[misc]
     """Uvicorn's server, which says where it is once it listens."""
 
     def __init__(
-        self, config: Any, settings: Settings, service: Any, limits: Limits, note: Any
+        self,
+        config: uvicorn.Config,
+        settings: Settings,
+        service: Service,
+        limits: Limits,
+        note: Callable[[str], object],
     ) -> None:
         super().__init__(config)
         self.settings, self.service, self.limits, self.note = settings, service, limits, note
@@ -98,8 +106,9 @@ class _Server(uvicorn.Server):  # type: ignore[misc]
             self.limits.sweep()
         return bool(await super().on_tick(counter))
 
-    async def shutdown(self, sockets: Any = None) -> None:
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Answer what was sent, also by connections that nobody has accepted yet."""
+        assert sockets is not None
         listeners = [listener.dup() for listener in sockets]
         for server in self.servers:
             server.close()
@@ -129,7 +138,7 @@ class _Server(uvicorn.Server):  # type: ignore[misc]
             config=self.config, server_state=self.server_state, app_state=self.lifespan.state
         )
 
-    async def startup(self, sockets: Any = None) -> None:
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if not self.servers:
             return

@@ -20,7 +20,7 @@ import rankwright as rw
 from rankwright.service import Settings, create_app
 from rankwright.service.api.types import ExperimentRequest
 from rankwright.service.learning.retraining import file_of
-from rankwright.service.log.entries import Event, Feedback, Judgment, encode
+from rankwright.service.log.entries import Event, Judgment, LoggedFeedback, encode
 
 HERE = Path(__file__).parent
 LEARN, GRADES = "BayesianPRank", (0.0, 1.0, 2.0, 3.0, 4.0)
@@ -45,7 +45,7 @@ def main() -> None:
         body = encode(Event(f"q{number}", version, ids, rows[:, 0].tobytes(), rows.tobytes()))
         store.append_event(f"e{number}", body, user=f"user {number % 3}")
         grades = dict(zip(ids, random.integers(0, 5, 4).astype(float).tolist(), strict=True))
-        feedback = encode(Feedback("1", grades=grades, clicks=["a"]))
+        feedback = encode(LoggedFeedback("1", grades=grades, clicks=["a"]))
         store.append("feedback", f"e{number}/1", feedback, event=f"e{number}").result()
         given = {"query": "q", "documents": (f"d{number % 7}",), "features": [rows[0].tolist()]}
         judgment = Judgment("judge", "grades", value=float(number % 5), **given)

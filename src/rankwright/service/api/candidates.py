@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from math import isfinite
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -17,8 +17,11 @@ import simdjson
 
 from rankwright._typing import FloatArray
 from rankwright.exceptions import CellError, DataError
-from rankwright.service.api.problems import Problem
+from rankwright.service.api.problems import HttpProblem
 from rankwright.service.api.types import Id, Item, RankRequest
+
+if TYPE_CHECKING:
+    from rankwright.service.models import DeployedModel
 
 LARGE = 256 * 1024  # bytes of a body that is worked on in another thread
 _LISTS = re.compile(rb'"features"\s*:\s*\[')
@@ -26,7 +29,7 @@ _FAR = 4096  # bytes in which the first features begin
 _REST = {"query", "user", "model", "n"}  # fields beside the items that take no array
 
 
-class Candidates(NamedTuple):
+class CandidateTable(NamedTuple):
     """Ids as they were sent and as text, (n_items, n_features) rows, features that are missing.
 
     ``unknown`` counts the texts of each column that training did not have.
@@ -39,7 +42,9 @@ class Candidates(NamedTuple):
     unknown: Mapping[str, int] = MappingProxyType({})
 
 
-def candidates(request: RankRequest, served: Any, known: Iterable[str], limit: int) -> Candidates:
+def candidates(
+    request: RankRequest, served: DeployedModel, known: Iterable[str], limit: int
+) -> CandidateTable:
     """The candidates of a request for a model.
 
     Parameters
@@ -58,7 +63,7 @@ def candidates(request: RankRequest, served: Any, known: Iterable[str], limit: i
         rows, missing = _from_items(items, served, known)
     else:
         if request.ids is None:
-            raise Problem(422, "There are no candidates. Send items, or ids with columns.")
+            raise HttpProblem(422, "There are no candidates. Send items, or ids with columns.")
         ids, keys = request.ids, _keys(request.ids, limit)
         if served.encoding is not None and request.columns is not None:
             _refuse_two_forms(request)
@@ -67,10 +72,10 @@ def candidates(request: RankRequest, served: Any, known: Iterable[str], limit: i
         rows, missing = _from_table(request, served, known)
     if rows.shape != (len(keys), served.n_features):
         raise _wrong_shape(keys, rows, served)
-    return Candidates(ids, keys, rows, missing)
+    return CandidateTable(ids, keys, rows, missing)
 
 
-def score(candidates: Candidates, served: Any) -> FloatArray:
+def score(candidates: CandidateTable, served: DeployedModel) -> FloatArray:
     """The score of each candidate; an error names the item and its features."""
     scorer, rows = served.model, candidates.rows
     try:
@@ -87,7 +92,7 @@ def score(candidates: Candidates, served: Any) -> FloatArray:
             raise
         row = int(np.argmax(bad.any(axis=1)))
         names = [served.names[i] for i in np.flatnonzero(bad[row])[:10]]
-        raise Problem(
+        raise HttpProblem(
             422,
             f"Item {candidates.keys[row]!r}: {', '.join(names)}: no value, or not a finite one. "
             f"{served.kind} needs every value: fill it, or use a model that does without.",
@@ -101,7 +106,7 @@ def _is_finite(values: FloatArray) -> bool:
 
 def _keys(ids: list[Any], limit: int) -> list[str]:
     if len(ids) > limit:
-        raise Problem(413, f"There are {len(ids)} items; at most {limit} are ranked at once.")
+        raise HttpProblem(413, f"There are {len(ids)} items; at most {limit} are ranked at once.")
     try:
         "".join(ids)  # the quickest way to see whether all are texts
         keys = ids
@@ -109,21 +114,23 @@ def _keys(ids: list[Any], limit: int) -> list[str]:
         keys = list(map(str, ids))
     if len(set(keys)) < len(keys):
         twice = next(key for i, key in enumerate(keys) if key in keys[:i])
-        raise Problem(422, f"Item {twice[:80]!r} is listed twice. List each item once.")
+        raise HttpProblem(422, f"Item {twice[:80]!r} is listed twice. List each item once.")
     return keys
 
 
-def _from_items(items: list[Item], served: Any, known: Iterable[str]) -> tuple[FloatArray, Any]:
+def _from_items(
+    items: list[Item], served: DeployedModel, known: Iterable[str]
+) -> tuple[FloatArray, Any]:
     rows: list[Any] = [item.features for item in items]
     if not rows:
-        return np.empty((0, served.n_features)), []
+        return np.empty((0, served.n_features or 0)), []
     missing: list[str] = []
     try:
         if type(rows[0]) is dict:
             if any(len(row) != served.n_features for row in rows):
                 raise KeyError
             rows = list(map(served.row_of, rows))
-        return _packed(rows, served.n_features), missing
+        return _packed(rows, len(served.names)), missing
     except (KeyError, TypeError, struct.error):  # something is missing, unknown, null or text
         rows, missing = _by_name(items, served, known)
         for item, row in zip(items, rows, strict=True):
@@ -132,7 +139,7 @@ def _from_items(items: list[Item], served: Any, known: Iterable[str]) -> tuple[F
         return np.array(rows, dtype=np.float64), missing
     except ValueError:  # rows of different lengths
         wrong = next(item for item in items if len(item.features) != served.n_features)
-        raise Problem(
+        raise HttpProblem(
             422,
             f"Item {str(wrong.id)[:80]!r} has {len(wrong.features)} features; "
             f"{served.version} needs {served.n_features}.",
@@ -152,7 +159,7 @@ def _row_format(n_features: int) -> struct.Struct:
 
 
 def _by_name(
-    items: list[Item], served: Any, known: Iterable[str]
+    items: list[Item], served: DeployedModel, known: Iterable[str]
 ) -> tuple[list[list[Any]], list[str]]:
     """Rows of features given by name, where some are missing, unknown, or given as a list."""
     names, missing = served.names, dict[str, None]()
@@ -171,14 +178,16 @@ def _by_name(
     return rows, list(missing)
 
 
-def _misnamed(where: str, absent: list[str], unknown: list[str], served: Any) -> Problem:
+def _misnamed(
+    where: str, absent: list[str], unknown: list[str], served: DeployedModel
+) -> HttpProblem:
     parts = []
     if absent:
         parts.append(f"lacks the features {_listed(absent)}")
     if unknown:
         parts.append(f"has the unknown features {_listed(unknown)}")
     names = f"named {_listed(served.accepted)}" if served.features is not None else "without names"
-    return Problem(
+    return HttpProblem(
         422,
         f"{where} {' and '.join(parts)}. {served.version} needs {len(served.accepted)} features, "
         f"{names}.",
@@ -190,7 +199,9 @@ def _listed(names: Sequence[str]) -> str:
     return shown + (f" and {len(names) - 10} more" if len(names) > 10 else "")
 
 
-def _from_table(request: RankRequest, served: Any, known: Iterable[str]) -> tuple[FloatArray, Any]:
+def _from_table(
+    request: RankRequest, served: DeployedModel, known: Iterable[str]
+) -> tuple[FloatArray, Any]:
     assert request.ids is not None
     _refuse_two_forms(request)
     if request.columns is not None:
@@ -199,19 +210,19 @@ def _from_table(request: RankRequest, served: Any, known: Iterable[str]) -> tupl
         (request.float32, "<f4") if request.float32 is not None else (request.float64, "<f8")
     )
     if raw is None:
-        raise Problem(422, "There are ids without values. Send columns, float32 or float64.")
+        raise HttpProblem(422, "There are ids without values. Send columns, float32 or float64.")
     try:
         values = np.frombuffer(raw, kind).reshape(len(request.ids), -1 if request.ids else 0)
     except (ValueError, binascii.Error):
         needed = len(request.ids) * (served.n_features or 0) * int(kind[-1])
-        raise Problem(
+        raise HttpProblem(
             422, f"float{8 * int(kind[-1])} has {len(raw)} bytes; the items need {needed}."
         ) from None
     return np.asarray(values, np.float64), []
 
 
 def _from_columns(
-    columns: Mapping[str, list[Any]], n_items: int, served: Any, known: Iterable[str]
+    columns: Mapping[str, list[Any]], n_items: int, served: DeployedModel, known: Iterable[str]
 ) -> tuple[FloatArray, list[str]]:
     absent = _check_columns(columns, n_items, served, known)
     for name in served.names:
@@ -225,7 +236,7 @@ def _from_columns(
 
 
 def _check_columns(
-    columns: Mapping[str, list[Any]], n_items: int, served: Any, known: Iterable[str]
+    columns: Mapping[str, list[Any]], n_items: int, served: DeployedModel, known: Iterable[str]
 ) -> list[str]:
     """The columns that are absent; unknown ones, and those of another length, are refused."""
     absent = [name for name in served.accepted if name not in columns]
@@ -234,13 +245,13 @@ def _check_columns(
         raise _misnamed("The request", absent, unknown, served)
     for name, column in columns.items():
         if len(column) != n_items:
-            raise Problem(
+            raise HttpProblem(
                 422, f"Column {name[:80]!r} has {len(column)} values for {n_items} items."
             )
     return absent
 
 
-def _needs(absent: list[str], served: Any) -> bool:
+def _needs(absent: list[str], served: DeployedModel) -> bool:
     """Whether the model does not do without one of these columns: only text has a level for it."""
     if served.takes_missing or not absent:
         return False
@@ -250,22 +261,24 @@ def _needs(absent: list[str], served: Any) -> bool:
     return not spared.issuperset(absent)
 
 
-def _refuse_text(where: str, names: Sequence[str], row: Any, served: Any) -> None:
+def _refuse_text(where: str, names: Sequence[str], row: Any, served: DeployedModel) -> None:
     """Refuse text where a number belongs: NumPy would read "7" as a number."""
     for name, cell in zip(names, row, strict=False):
         if isinstance(cell, str):
-            raise Problem(
+            raise HttpProblem(
                 422, f"{where}: {name[:80]} is {cell[:40]!r}; {served.version} needs a number."
             )
 
 
-def _columns_of_items(items: list[Item], served: Any, known: Iterable[str]) -> dict[str, list[Any]]:
+def _columns_of_items(
+    items: list[Item], served: DeployedModel, known: Iterable[str]
+) -> dict[str, list[Any]]:
     """The cells of each column, from items that give their features by name."""
     names, allowed = served.accepted, {*served.accepted, *known}
     for item in items:
         where = f"Item {str(item.id)[:80]!r}"
         if not isinstance(item.features, dict):
-            raise Problem(422, f"{where} has a list of features, and others have names.")
+            raise HttpProblem(422, f"{where} has a list of features, and others have names.")
         absent = [name for name in names if name not in item.features]
         unknown = [name for name in item.features if name not in allowed]
         if unknown or _needs(absent, served):
@@ -276,35 +289,38 @@ def _columns_of_items(items: list[Item], served: Any, known: Iterable[str]) -> d
 
 
 def _encoded(
-    ids: list[Any], keys: list[str], columns: Mapping[str, list[Any]], served: Any
-) -> Candidates:
+    ids: list[Any], keys: list[str], columns: Mapping[str, list[Any]], served: DeployedModel
+) -> CandidateTable:
     """Rows of a model that learned from a table; an error names the item and the column."""
     encoding = served.encoding
+    assert encoding is not None
     absent = encoding.absent(columns)
     table = {**columns, **{name: [None] * len(keys) for name in absent}}
     try:
         rows = encoding.encode(table, strict=True)
     except CellError as error:
-        raise Problem(
+        raise HttpProblem(
             422,
             f"Item {keys[error.row][:80]!r}: {error.name[:80]} is {error.shown}; "
             f"{served.version} needs {error.needed}.",
         ) from None
     levels = encoding.unknown_levels(table)
     unknown = {name: sum(counts.values()) for name, counts in levels.items()}
-    return Candidates(ids, keys, rows, absent, unknown)
+    return CandidateTable(ids, keys, rows, absent, unknown)
 
 
 def _refuse_two_forms(request: RankRequest) -> None:
     forms = ("items", "columns", "float32", "float64")
     given = [name for name in forms if getattr(request, name) is not None]
     if len(given) > 1 or (request.items is not None and request.ids is not None):
-        raise Problem(422, f"The request has {' and '.join(given)}. Send the items in one form.")
+        raise HttpProblem(
+            422, f"The request has {' and '.join(given)}. Send the items in one form."
+        )
 
 
-def _wrong_shape(keys: list[str], rows: FloatArray, served: Any) -> Problem:
+def _wrong_shape(keys: list[str], rows: FloatArray, served: DeployedModel) -> HttpProblem:
     n_sent = rows.shape[1] if rows.ndim == 2 else 0
-    return Problem(
+    return HttpProblem(
         422,
         f"The items have {n_sent} features each; {served.version} needs {served.n_features}"
         + (f": {_listed(served.names)}." if served.features is not None else "."),
@@ -321,7 +337,7 @@ def shape_of(request: RankRequest) -> tuple[int, list[str] | None]:
     raw, width = (request.float32, 4) if request.float32 is not None else (request.float64, 8)
     if raw and request.ids:
         return len(raw) // (width * len(request.ids)), None
-    raise Problem(422, "The first request must have items, so that their features are known.")
+    raise HttpProblem(422, "The first request must have items, so that their features are known.")
 
 
 class ItemReader:

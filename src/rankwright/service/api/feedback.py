@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from rankwright.service.api.problems import Problem
+from rankwright.service.api.problems import HttpProblem
 from rankwright.service.api.routing import Call, Reply
 from rankwright.service.api.types import Click, Deleted, FeedbackAnswer, FeedbackRequest
 from rankwright.service.learning.labels import (
@@ -18,7 +18,8 @@ from rankwright.service.learning.labels import (
     letor_lines,
     qrels_lines,
 )
-from rankwright.service.log.entries import Feedback, decode_feedback, encode
+from rankwright.service.log.entries import LoggedFeedback, decode_feedback, encode
+from rankwright.service.log.reader import LogEntry
 
 if TYPE_CHECKING:
     from rankwright.service.app import Service
@@ -41,7 +42,7 @@ async def feedback(service: Service, call: Call) -> FeedbackAnswer:
     content = _content(request)
     event = service.store.event(request.event)
     if event is None:
-        raise Problem(
+        raise HttpProblem(
             404,
             f"Event {request.event[:80]!r} is not in the log. Send the event of an answer of "
             "/v1/rank; old ones may have been deleted.",
@@ -58,7 +59,7 @@ async def feedback(service: Service, call: Call) -> FeedbackAnswer:
     return FeedbackAnswer(request.event, request.id, appended.seq, appended.duplicate)
 
 
-def _content(request: FeedbackRequest) -> Feedback:
+def _content(request: FeedbackRequest) -> LoggedFeedback:
     """Feedback as the log keeps it: ids as text, dwell times in one place."""
     dwell = dict(request.dwell or {})
     clicks: list[str] | None = None
@@ -69,42 +70,42 @@ def _content(request: FeedbackRequest) -> Feedback:
     pairs = request.preferences
     preferences = None if pairs is None else [(str(a), str(b)) for a, b in pairs]
     if not request.grades and clicks is None and not preferences:
-        raise Problem(422, "There is no feedback. Send grades, clicks or preferences.")
+        raise HttpProblem(422, "There is no feedback. Send grades, clicks or preferences.")
     if dwell and not set(dwell) <= set(clicks or ()):
-        raise Problem(422, "dwell names an item that is not among the clicks.")
-    return Feedback(str(request.id), request.grades, clicks, dwell or None, preferences)
+        raise HttpProblem(422, "dwell names an item that is not among the clicks.")
+    return LoggedFeedback(str(request.id), request.grades, clicks, dwell or None, preferences)
 
 
-def _check_items(content: Feedback, shown: list[str]) -> None:
+def _check_items(content: LoggedFeedback, shown: list[str]) -> None:
     known = set(shown)
     named = [*(content.grades or ()), *(content.clicks or ())]
     for better, worse in content.preferences or ():
         if better == worse:
-            raise Problem(422, f"Item {better[:80]!r} is preferred to itself.")
+            raise HttpProblem(422, f"Item {better[:80]!r} is preferred to itself.")
         named += [better, worse]
     unknown = next((item for item in named if item not in known), None)
     if unknown is not None:
-        raise Problem(422, f"Item {unknown[:80]!r} was not in the list of this event.")
+        raise HttpProblem(422, f"Item {unknown[:80]!r} was not in the list of this event.")
 
 
-def _check_grades(content: Feedback, service: Service) -> None:
+def _check_grades(content: LoggedFeedback, service: Service) -> None:
     """Refuse a grade that the ranker that learns does not know, before it is in the log."""
-    plan = service.follower.plan
+    plan = service.learner.plan
     if plan is None or plan.labels != "grades":
         return
     for item, grade in (content.grades or {}).items():
         if grade not in plan.grades:
             scale = ", ".join(f"{value:g}" for value in plan.grades)
-            raise Problem(
+            raise HttpProblem(
                 422,
                 f"Item {item[:80]!r} has grade {grade:g}. This service learns grades {scale}: "
                 "send one of these.",
             )
 
 
-def _check_same(content: Feedback, entry: Any) -> None:
+def _check_same(content: LoggedFeedback, entry: LogEntry | None) -> None:
     if entry is not None and decode_feedback(entry.body) != content:
-        raise Problem(
+        raise HttpProblem(
             409,
             f"The feedback id {content.id[:80]!r} was used for this event with other content. "
             "Use a new id for new feedback.",
@@ -131,10 +132,10 @@ async def delete(service: Service, call: Call) -> Deleted:
     """``DELETE /v1/log?user=ID``: delete all of a user's entries, and learn the rest again."""
     user = call.query()["user"]
     if user is None:
-        raise Problem(422, "Name the user whose entries are to be deleted: ?user=ID.")
+        raise HttpProblem(422, "Name the user whose entries are to be deleted: ?user=ID.")
     deleted = await asyncio.to_thread(service.store.delete_user, user)
     if deleted:
-        service.follower.rebuild()
+        service.learner.rebuild()
         if service.judging is not None:
             await asyncio.to_thread(service.judging.forget, user)
     return Deleted(deleted)

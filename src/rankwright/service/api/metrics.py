@@ -58,11 +58,11 @@ class Metrics:
 
     def update(self, service: Service) -> None:
         """Read the gauges from the service."""
-        follower, live = service.follower, service.follower.live
+        learner, live = service.learner, service.learner.live
         last = service.store.select("SELECT max(seq) FROM log")[0][0]
         values = {
-            "feedback_lag_seconds": follower.lag,
-            "feedback_lag_entries": follower.behind,
+            "feedback_lag_seconds": learner.lag,
+            "feedback_lag_entries": learner.behind,
             "log_pending_bytes": service.store.pending,
             "log_entries": last or 0,
             "rank_loss": 0.0 if live is None else live.rank_loss,

@@ -10,22 +10,22 @@ from msgspec import Meta
 
 from rankwright.service.api import feedback, ranking, types
 from rankwright.service.api.metrics import metrics
-from rankwright.service.api.problems import Problem
-from rankwright.service.api.routing import Call, Operation, Parameter, Reply, api_page, describe
+from rankwright.service.api.problems import HttpProblem
+from rankwright.service.api.routing import ApiParameter, Call, Operation, Reply, api_page, describe
 from rankwright.service.learning.labels import items_from_log
 
 if TYPE_CHECKING:
     from rankwright.service.app import Service
 
 User = Annotated[str, Meta(min_length=1, max_length=512)]
-VERSION = Parameter("version", str, "A version or a name, as /v1/models lists them.", "path")
-EXPERIMENT = Parameter("name", str, "The name of an experiment.", "path")
+VERSION = ApiParameter("version", str, "A version or a name, as /v1/models lists them.", "path")
+EXPERIMENT = ApiParameter("name", str, "The name of an experiment.", "path")
 LOG = (
-    Parameter("format", Literal["jsonl", "qrels", "letor"], "What to write.", default="jsonl"),
-    Parameter("after", Annotated[int, Meta(ge=0, lt=2**62)], "Only later entries.", default=0),
-    Parameter("limit", Annotated[int, Meta(ge=0, lt=2**62)] | None, "At most so many lines."),
-    Parameter("user", User | None, "Only entries of this user."),
-    Parameter(
+    ApiParameter("format", Literal["jsonl", "qrels", "letor"], "What to write.", default="jsonl"),
+    ApiParameter("after", Annotated[int, Meta(ge=0, lt=2**62)], "Only later entries.", default=0),
+    ApiParameter("limit", Annotated[int, Meta(ge=0, lt=2**62)] | None, "At most so many lines."),
+    ApiParameter("user", User | None, "Only entries of this user."),
+    ApiParameter(
         "labels",
         Literal["auto", "grades", "clicks"],
         "What qrels and LETOR lines are made from; auto takes grades, of feedback and judges, "
@@ -64,7 +64,7 @@ async def shadow_model(service: Service, call: Call) -> types.ModelInfo:
 async def delete_model(service: Service, call: Call) -> types.ModelInfo:
     name = call.path["version"]
     if service.experiments.uses(service.models.info(name).version):
-        raise Problem(409, f"An experiment uses model {name[:80]!r}. Stop it first.")
+        raise HttpProblem(409, f"An experiment uses model {name[:80]!r}. Stop it first.")
     return await asyncio.to_thread(service.models.delete, name)
 
 
@@ -72,7 +72,7 @@ async def train(service: Service, call: Call) -> types.TrainAnswer:
     """Train on the log in another thread; one at a time."""
     request: types.TrainRequest = call.decode()
     if service.training.locked():
-        raise Problem(409, "Another ranker is being trained. Wait for it.")
+        raise HttpProblem(409, "Another ranker is being trained. Wait for it.")
     async with service.training:
         return await asyncio.to_thread(_train, service, request)
 
@@ -88,7 +88,7 @@ def _train(service: Service, request: types.TrainRequest) -> types.TrainAnswer:
     try:
         result = retrain(items, ranker, served, **settings)
     except (ValueError, TypeError, ArithmeticError, MemoryError) as error:  # of its parameters
-        raise Problem(422, f"{request.ranker} cannot be trained like this: {error}") from error
+        raise HttpProblem(422, f"{request.ranker} cannot be trained like this: {error}") from error
     measures = {} if result.new is None else {request.measure: result.new}
     name = request.name or request.ranker
     info = service.models.upload(file_of(result.model), name, "trained", **measures)
@@ -131,7 +131,7 @@ def ready(service: Service, call: Call) -> Any:
     """Whether the log can be written, a model is there, and the log has been learned."""
     faults = service.faults()
     if faults:
-        raise Problem(503, "Not ready: " + "; ".join(faults) + ".", retry_after="1")
+        raise HttpProblem(503, "Not ready: " + "; ".join(faults) + ".", retry_after="1")
     return types.Health("ok", {"models": service.models.active_versions()})
 
 
@@ -146,9 +146,9 @@ def show_api(service: Service, call: Call) -> Reply:
 
 RANK = types.RankRequest | types.RankBatch
 RANKED = types.RankAnswer | list[types.RankAnswer]
-NAME = Parameter("name", types.Name, "A name for the model.", default="model")
-ACTIVATE = Parameter("activate", bool, "Let it answer at once.", default=False)
-WHOSE = Parameter("user", User, "Whose entries to delete.")
+NAME = ApiParameter("name", types.Name, "A name for the model.", default="model")
+ACTIVATE = ApiParameter("activate", bool, "Let it answer at once.", default=False)
+WHOSE = ApiParameter("user", User, "Whose entries to delete.")
 MODELS, TRIALS = "/v1/models", "/v1/experiments"
 
 # One line a method and path: handler, what it does, the scope that a token needs, types.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Any
 
 import msgspec
+from starlette.types import Send
 
 from rankwright.exceptions import RankwrightError
 from rankwright.service.log.entries import DamagedStore
@@ -14,7 +14,7 @@ from rankwright.service.log.store import StoreError
 PROBLEM = "application/problem+json"
 
 
-class Problem(RankwrightError):
+class HttpProblem(RankwrightError):
     """A request that is refused: the status, and what was found, needed and to do."""
 
     def __init__(self, status: int, detail: str, **headers: str) -> None:
@@ -32,23 +32,23 @@ class ProblemBody(msgspec.Struct):
     type: str = "about:blank"
 
 
-def as_problem(error: Exception) -> Problem:
+def as_problem(error: Exception) -> HttpProblem:
     """The problem that an error of the library means to a client."""
-    if isinstance(error, Problem):
+    if isinstance(error, HttpProblem):
         return error
     if isinstance(error, StoreError | DamagedStore):  # without the path of the store
-        return Problem(503, error.message[:1].upper() + error.message[1:], retry_after="1")
+        return HttpProblem(503, error.message[:1].upper() + error.message[1:], retry_after="1")
     if isinstance(error, RankwrightError):
-        return Problem(422, str(error))
-    return Problem(500, "The service failed; its own log has the reason. Nothing was changed.")
+        return HttpProblem(422, str(error))
+    return HttpProblem(500, "The service failed; its own log has the reason. Nothing was changed.")
 
 
-def encode_problem(problem: Problem) -> bytes:
+def encode_problem(problem: HttpProblem) -> bytes:
     title = HTTPStatus(problem.status).phrase
     return msgspec.json.encode(ProblemBody(title, problem.status, problem.detail))
 
 
-async def send_problem(send: Any, problem: Problem) -> None:
+async def send_problem(send: Send, problem: HttpProblem) -> None:
     """Answer a request with a problem."""
     body = encode_problem(problem)
     headers = [(b"content-type", PROBLEM.encode()), (b"content-length", b"%d" % len(body))]

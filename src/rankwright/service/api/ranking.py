@@ -10,21 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rankwright._typing import FloatArray
+from rankwright._typing import FloatArray, IntArray
 from rankwright.exceptions import DataError
-from rankwright.service.api.candidates import LARGE, Candidates, candidates, score
-from rankwright.service.api.problems import Problem
+from rankwright.service.api.candidates import LARGE, CandidateTable, candidates, score
+from rankwright.service.api.problems import HttpProblem
 from rankwright.service.api.routing import Call
 from rankwright.service.api.types import (
+    AnswerItem,
     FuseRequest,
     RankAnswer,
     RankBatch,
-    RankedItem,
     RankRequest,
     RecommendRequest,
 )
+from rankwright.service.experiments import Experiment
 from rankwright.service.log.entries import Event, encode, pack_rows
-from rankwright.service.models import Served
+from rankwright.service.models import DeployedModel
 
 if TYPE_CHECKING:
     from rankwright.service.app import Service
@@ -45,7 +46,7 @@ def _rank(service: Service, call: Call) -> RankAnswer | list[RankAnswer]:
     if request is not None:
         try:
             return rank_list(service, request)
-        except (Problem, DataError):  # decoded again below, for an error that names the item
+        except (HttpProblem, DataError):  # decoded again below, for an error that names the item
             pass
     if call.body[:64].lstrip()[:1] in _ARRAYS:  # of JSON or msgpack
         return [rank_list(service, request) for request in call.decode(RankBatch)]
@@ -77,7 +78,7 @@ def rank_list(service: Service, request: RankRequest) -> RankAnswer:
         names=served.logged_names,
         shadow=_shadow(service, request, served, order),
     )
-    items = list(map(RankedItem, ids, values.tolist(), range(1, len(ids) + 1)))
+    items = list(map(AnswerItem, ids, values.tolist(), range(1, len(ids) + 1)))
     if request.explain:
         _explain(items, served, table, order)
     if table.unknown:
@@ -85,10 +86,12 @@ def rank_list(service: Service, request: RankRequest) -> RankAnswer:
     return RankAnswer(event, served.version, items, table.missing, unknown=dict(table.unknown))
 
 
-def _rank_interleaved(service: Service, request: RankRequest, experiment: Any) -> RankAnswer:
+def _rank_interleaved(service: Service, request: RankRequest, experiment: Experiment) -> RankAnswer:
     """Mix the lists of the experiment's two models; the score of an item is 1 / rank."""
     if request.explain:
-        raise Problem(422, "A list that two models share has no explanation. Name one with model.")
+        raise HttpProblem(
+            422, "A list that two models share has no explanation. Name one with model."
+        )
     pair = [service.models.find(version, "rank") for version in experiment.models]
     known, limit = service.models.features(), service.settings.max_items
     tables = [candidates(request, served, known, limit) for served in pair]
@@ -115,7 +118,7 @@ def _rank_interleaved(service: Service, request: RankRequest, experiment: Any) -
     )
     ids = tables[0].ids
     items = [
-        RankedItem(ids[i], value, rank)
+        AnswerItem(ids[i], value, rank)
         for rank, (i, value) in enumerate(zip(order.tolist(), scores.tolist(), strict=True), 1)
     ]
     return RankAnswer(event, model, items, tables[0].missing, experiment.name)
@@ -145,7 +148,9 @@ def log_event(
     return event
 
 
-def _shadow(service: Service, request: RankRequest, served: Served, order: Any) -> dict[str, bytes]:
+def _shadow(
+    service: Service, request: RankRequest, served: DeployedModel, order: IntArray
+) -> dict[str, bytes]:
     """Scores of the same items by the shadow models; one that cannot score them is left out."""
     scores = {}
     for other in service.models.shadows():
@@ -159,10 +164,14 @@ def _shadow(service: Service, request: RankRequest, served: Served, order: Any) 
     return scores
 
 
-def _explain(items: list[RankedItem], served: Served, table: Candidates, order: Any) -> None:
+def _explain(
+    items: list[AnswerItem], served: DeployedModel, table: CandidateTable, order: IntArray
+) -> None:
     """How the score changes when a feature is as in the mean candidate, for each item shown."""
     if len(items) > MOST_EXPLAINED:
-        raise Problem(422, f"At most {MOST_EXPLAINED} items are explained. Set n, or drop explain.")
+        raise HttpProblem(
+            422, f"At most {MOST_EXPLAINED} items are explained. Set n, or drop explain."
+        )
     if not items:
         return
     rows, scores = table.rows, score(table, served)
@@ -184,11 +193,11 @@ async def recommend(service: Service, call: Call) -> RankAnswer:
     return await asyncio.to_thread(_recommend, service, request, served)
 
 
-def _recommend(service: Service, request: RecommendRequest, served: Served) -> RankAnswer:
+def _recommend(service: Service, request: RecommendRequest, served: DeployedModel) -> RankAnswer:
     model = served.model
     users, known = model._data.user_vocabulary, model._data.item_vocabulary
     if (request.user is None) == (request.ratings is None):
-        raise Problem(422, "Send either user, the id of a known user, or ratings of a new one.")
+        raise HttpProblem(422, "Send either user, the id of a known user, or ratings of a new one.")
     limits: dict[str, Any] = {
         "exclude": [_known(known, item, "exclude") for item in request.exclude] or "taken",
         "filter": None,
@@ -210,7 +219,7 @@ def _known(vocabulary: Any, sent: Any, where: str) -> Any:
     for form in (sent, text, number):
         if form in vocabulary:
             return form
-    raise Problem(422, f"{where}: {text[:80]!r} is not among the ids of the model.")
+    raise HttpProblem(422, f"{where}: {text[:80]!r} is not among the ids of the model.")
 
 
 async def fuse(service: Service, call: Call) -> RankAnswer:
@@ -222,10 +231,12 @@ def _fuse(service: Service, request: FuseRequest) -> RankAnswer:
     from rankwright.fusion.methods import fuse as fuse_lists
 
     if request.method is not None and request.model is not None:
-        raise Problem(422, "Send either method, a fixed rule, or model, a learned fusion.")
+        raise HttpProblem(422, "Send either method, a fixed rule, or model, a learned fusion.")
     size = max(map(len, request.runs.values()), default=0)
     if size > service.settings.max_items:
-        raise Problem(413, f"A list has {size} items; the limit is {service.settings.max_items}.")
+        raise HttpProblem(
+            413, f"A list has {size} items; the limit is {service.settings.max_items}."
+        )
     runs = {
         name: {"q": listed if isinstance(listed, dict) else list(map(str, listed))}
         for name, listed in request.runs.items()
@@ -254,5 +265,5 @@ def _listed(
         ids=[str(item) for item, _ in pairs],
         scores=np.array([value for _, value in pairs], dtype=np.float64),
     )
-    items = [RankedItem(item, float(v), rank) for rank, (item, v) in enumerate(pairs, 1)]
+    items = [AnswerItem(item, float(v), rank) for rank, (item, v) in enumerate(pairs, 1)]
     return RankAnswer(event, model, items)

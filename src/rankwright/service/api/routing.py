@@ -7,14 +7,19 @@ import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
 import msgspec
+from jinja2 import Template
 from markupsafe import Markup, escape
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from rankwright import __version__
-from rankwright.service.api.problems import PROBLEM, Problem, ProblemBody, as_problem
+from rankwright.service.api.problems import PROBLEM, HttpProblem, ProblemBody, as_problem
+
+if TYPE_CHECKING:
+    from rankwright.service.app import Service
 
 JSON, MSGPACK, BINARY = "application/json", "application/msgpack", "application/octet-stream"
 _JSON_HEADER = (b"content-type", b"application/json")
@@ -22,7 +27,7 @@ REFERENCE = "#/components/schemas/{name}"
 ALWAYS = (400, 401, 403, 408, 413, 415, 421, 422, 429, 503)  # statuses of any operation
 
 
-class Parameter(msgspec.Struct, frozen=True):
+class ApiParameter(msgspec.Struct, frozen=True):
     """A parameter of the path or of the query string."""
 
     name: str
@@ -43,7 +48,7 @@ class Operation:
     scope: str | None
     request: Any = None  # a type; bytes for a binary body
     answer: Any = None  # a type; None for what `media` says
-    parameters: tuple[Parameter, ...] = ()
+    parameters: tuple[ApiParameter, ...] = ()
     status: int = 200
     media: tuple[str, ...] = (JSON,)
     problems: tuple[int, ...] = ()
@@ -63,7 +68,7 @@ class Call:
 
     __slots__ = ("body", "operation", "path", "scope")
 
-    def __init__(self, operation: Operation, scope: Any, path: dict[str, str]) -> None:
+    def __init__(self, operation: Operation, scope: Scope, path: dict[str, str]) -> None:
         self.operation, self.scope, self.path = operation, scope, path
         self.body: bytes = scope.get("rankwright.body", b"")
 
@@ -72,14 +77,14 @@ class Call:
         type_ = self.operation.request if kind is None else kind
         header = self.header(b"content-type").split(";")[0].strip().lower()
         if header not in ("", JSON, MSGPACK):
-            raise Problem(415, f"The content type is {header[:60]}. Send {JSON} or {MSGPACK}.")
+            raise HttpProblem(415, f"The content type is {header[:60]}. Send {JSON} or {MSGPACK}.")
         try:
             return decoder(type_, header == MSGPACK).decode(self.body)
         except msgspec.ValidationError as error:
-            raise Problem(422, f"The body does not fit: {error}. See /openapi.json.") from None
+            raise HttpProblem(422, f"The body does not fit: {error}. See /openapi.json.") from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             name = "msgpack" if header == MSGPACK else "JSON"
-            raise Problem(400, f"The body is not {name}: {error}.") from None
+            raise HttpProblem(400, f"The body is not {name}: {error}.") from None
 
     @property
     def is_json(self) -> bool:
@@ -95,29 +100,29 @@ class Call:
         try:
             pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=100, errors="strict")
         except ValueError:
-            raise Problem(422, "The query string is not UTF-8.") from None
+            raise HttpProblem(422, "The query string is not UTF-8.") from None
         known = {p.name: p for p in self.operation.parameters if p.where == "query"}
         given = dict(pairs)
         unknown = [name for name in given if name not in known]
         if unknown:
             listed = f"It has {', '.join(known)}." if known else "It has none."
-            raise Problem(422, f"There is no parameter {unknown[0][:60]!r} here. {listed}")
+            raise HttpProblem(422, f"There is no parameter {unknown[0][:60]!r} here. {listed}")
         if len(given) < len(pairs):
-            raise Problem(422, "A parameter is given twice. Give it once.")
+            raise HttpProblem(422, "A parameter is given twice. Give it once.")
         return {
             name: _converted(p, given[name]) if name in given else p.default
             for name, p in known.items()
         }
 
 
-def _converted(parameter: Parameter, text: str) -> Any:
+def _converted(parameter: ApiParameter, text: str) -> Any:
     try:
         return msgspec.convert(text, parameter.type, strict=False)
     except msgspec.ValidationError as error:
         known = getattr(parameter.type, "__args__", ())
         texts = [value for value in known if isinstance(value, str)]
         hint = f" Use one of {', '.join(texts)}." if texts else ""
-        raise Problem(422, f"Parameter {parameter.name}: {error}.{hint}") from None
+        raise HttpProblem(422, f"Parameter {parameter.name}: {error}.{hint}") from None
 
 
 @cache
@@ -129,7 +134,11 @@ class Api:
     """ASGI application of the operations; other paths go to the pages."""
 
     def __init__(
-        self, service: Any, operations: tuple[Operation, ...], pages: Any, observe: Any
+        self,
+        service: Service,
+        operations: tuple[Operation, ...],
+        pages: ASGIApp,
+        observe: Callable[[str, int, float], None],
     ) -> None:
         self.service, self.pages, self.observe = service, pages, observe
         self.fixed: dict[str, dict[str, Operation]] = {}
@@ -141,7 +150,7 @@ class Api:
                 self.patterns[path] = re.compile(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", path))
         self._json = msgspec.json.Encoder()
 
-    def route(self, scope: Any) -> bool:
+    def route(self, scope: Scope) -> bool:
         """Find the operation of a request and check its rights; whether its body is a file.
 
         This is done before the body is read.
@@ -154,13 +163,13 @@ class Api:
             methods = self.fixed.get(path)
         if methods is None:
             if path.startswith("/v1/"):
-                raise Problem(404, f"There is nothing at {path[:200]!r}. See /openapi.json.")
+                raise HttpProblem(404, f"There is nothing at {path[:200]!r}. See /openapi.json.")
             return False
         operation = self._operation(methods, scope)
         scope["rankwright.route"] = operation, parts
         return operation.request is bytes
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         route = scope.get("rankwright.route")
         if route is None:
             await self.pages(scope, receive, send)
@@ -185,19 +194,21 @@ class Api:
                 return template, match.groupdict()
         return path, {}
 
-    def _operation(self, methods: dict[str, Operation], scope: Any) -> Operation:
+    def _operation(self, methods: dict[str, Operation], scope: Scope) -> Operation:
         method = scope["method"]
         operation = methods.get("GET" if method == "HEAD" else method)
         if operation is None:
             allowed = ", ".join(methods)
-            raise Problem(405, f"{method[:20]} is not allowed here; use {allowed}.", allow=allowed)
+            raise HttpProblem(
+                405, f"{method[:20]} is not allowed here; use {allowed}.", allow=allowed
+            )
         principal = scope["principal"]
         if operation.scope is not None and operation.scope not in principal.scopes:
             text = f"The token {principal.name!r} has no scope {operation.scope!r}."
-            raise Problem(403, f"{text} Ask the operator for one that has.")
+            raise HttpProblem(403, f"{text} Ask the operator for one that has.")
         return operation
 
-    async def _send(self, operation: Operation, answer: Any, scope: Any, send: Any) -> int:
+    async def _send(self, operation: Operation, answer: Any, scope: Scope, send: Send) -> int:
         status, header = operation.status, _JSON_HEADER
         if isinstance(answer, Reply):
             status, header = answer.status, (b"content-type", answer.media.encode())
@@ -216,11 +227,13 @@ class Api:
         return status
 
 
-def _wants_msgpack(scope: Any) -> bool:
+def _wants_msgpack(scope: Scope) -> bool:
     return any(k == b"accept" and MSGPACK.encode() in v for k, v in scope["headers"])
 
 
-async def _stream(parts: AsyncIterator[bytes], status: int, header: Any, send: Any) -> None:
+async def _stream(
+    parts: AsyncIterator[bytes], status: int, header: tuple[bytes, bytes], send: Send
+) -> None:
     await send({"type": "http.response.start", "status": status, "headers": [header]})
     async for part in parts:
         await send({"type": "http.response.body", "body": part, "more_body": True})
@@ -278,7 +291,7 @@ def _id(op: Operation) -> str:
     return "_".join([op.method.lower(), *re.findall(r"[a-z]+", op.path.removeprefix("/v1"))])
 
 
-def _parameter(parameter: Any, schema: dict[str, Any]) -> dict[str, Any]:
+def _parameter(parameter: ApiParameter, schema: dict[str, Any]) -> dict[str, Any]:
     required = parameter.where == "path" or (
         parameter.default is None and "null" not in msgspec.json.encode(schema).decode()
     )
@@ -304,7 +317,7 @@ def _responses(op: Operation, schema_of: dict[str, Any]) -> dict[str, Any]:
     return responses
 
 
-def api_page(operations: tuple[Operation, ...], template: Any) -> bytes:
+def api_page(operations: tuple[Operation, ...], template: Template) -> bytes:
     """The document as a page: every operation, its types and an example call."""
     about = describe(operations)
     shown = [

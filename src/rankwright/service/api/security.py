@@ -7,20 +7,27 @@ import hashlib
 import hmac
 import ipaddress
 import logging
+import os
 import re
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
+from starlette.types import Message, Receive, Scope, Send
+
 from rankwright.exceptions import DataError, ParameterError, Setting
-from rankwright.service.api.problems import Problem, as_problem, send_problem
+from rankwright.service.api.problems import HttpProblem, as_problem, send_problem
+from rankwright.service.api.routing import Api
 from rankwright.service.logs import ACCESS, child_span, log_request
+
+if TYPE_CHECKING:
+    from rankwright.service.app import Service
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]", "::1", "testserver")
 FOR_PROGRAMS = ("/metrics", "/openapi.json")  # no sign-in page for whoever reads these
@@ -63,7 +70,7 @@ class Tokens:
                 raise ParameterError(f"tokens: {fault}")
 
     @classmethod
-    def read(cls, path: Any) -> Tokens:
+    def read(cls, path: str | os.PathLike[str]) -> Tokens:
         """Tokens from a file: ``token``, ``name token`` or ``name token scope,scope`` a line."""
         lines = enumerate(Path(path).read_text(encoding="utf-8").splitlines(), 1)
         found: dict[bytes, Principal] = {}
@@ -114,7 +121,9 @@ def _fault_of_name(name: str, others: list[str]) -> str:
     return ""
 
 
-def _parse_token(path: Any, number: int, fields: list[str], n: int) -> tuple[bytes, Principal]:
+def _parse_token(
+    path: str | os.PathLike[str], number: int, fields: list[str], n: int
+) -> tuple[bytes, Principal]:
     name, token = (fields[0], fields[1]) if len(fields) > 1 else (_numbered(n), fields[0])
     scopes = fields[2].split(",") if len(fields) > 2 else list(SCOPES)
     unknown = sorted(set(scopes) - set(SCOPES))
@@ -193,7 +202,7 @@ class RateLimit:
     rate: float
     buckets: OrderedDict[Any, tuple[float, float]] = field(default_factory=OrderedDict)
 
-    def check(self, client: Any) -> None:
+    def check(self, client: Hashable) -> None:
         now = time.monotonic()
         left, then = self.buckets.pop(client, (2 * self.rate, now))
         left = min(2 * self.rate, left + (now - then) * self.rate)
@@ -202,7 +211,7 @@ class RateLimit:
             self.buckets.popitem(last=False)
         if left < 1:
             seconds = max(1, round((1 - left) / self.rate))
-            raise Problem(
+            raise HttpProblem(
                 429,
                 f"More than {self.rate:g} requests a second. Wait {seconds} s, or send several "
                 "lists in one request.",
@@ -245,7 +254,7 @@ class Addresses:
             return False
         return any(parsed in network for network in self.networks)
 
-    def forward(self, scope: Any, headers: dict[bytes, bytes]) -> None:
+    def forward(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
         """Put the client that a trusted proxy names into the scope."""
         if _address(scope) not in self:
             return
@@ -262,7 +271,7 @@ class Security:
 
     def __init__(
         self,
-        app: Any,
+        app: Api,
         *,
         sessions: Sessions,
         hosts: Iterable[str] = (),
@@ -272,7 +281,7 @@ class Security:
         rate: float | None = None,
         images: bool = False,
         proxies: Iterable[str] = (),
-        service: Any = None,
+        service: Service,
     ) -> None:
         self.service = service
         self.app, self.sessions = app, sessions
@@ -285,7 +294,7 @@ class Security:
         self._last_host: bytes | None = None
         self._has_refused = False
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             if scope["type"] == "websocket":
                 await send({"type": "websocket.close", "code": 1008})
@@ -294,7 +303,7 @@ class Security:
             return
         started, status, start = False, 0, time.perf_counter()
 
-        def send_safely(message: Any) -> Any:  # not a coroutine of its own: it costs time
+        def send_safely(message: Message) -> Any:  # not a coroutine of its own: it costs time
             nonlocal started, status
             if message["type"] == "http.response.start":
                 started, status = True, message["status"]
@@ -319,7 +328,7 @@ class Security:
             if ACCESS.isEnabledFor(logging.INFO):
                 log_request(scope, status, time.perf_counter() - start)
 
-    async def _admit(self, scope: Any, receive: Any) -> Any:
+    async def _admit(self, scope: Scope, receive: Receive) -> Receive:
         """Check a request, then read its body within the limits; sets scope["principal"]."""
         headers = dict(scope["headers"])
         path, unsafe = scope["path"], scope["method"] not in ("GET", "HEAD", "OPTIONS")
@@ -352,11 +361,11 @@ class Security:
         return _Replay(body, receive)
 
     def _check_load(
-        self, scope: Any, principal: Principal | None, headers: dict[bytes, bytes]
+        self, scope: Scope, principal: Principal | None, headers: dict[bytes, bytes]
     ) -> None:
         """Refuse what is too much: of one client, or of all together."""
         if self._n_running > MOST_RUNNING:
-            raise Problem(503, "Too many requests are being answered.", retry_after="1")
+            raise HttpProblem(503, "Too many requests are being answered.", retry_after="1")
         if self.rate is None:
             return
         if principal is not None and self.sessions.tokens.principals:
@@ -376,7 +385,7 @@ class Security:
             if not self._has_refused:  # once: anybody can send names
                 log.warning("refused the host %r; add it to allow_hosts to serve it", name[:100])
             self._has_refused = True
-            raise Problem(
+            raise HttpProblem(
                 421,
                 f"Host {name[:100]!r} is not a name of this service. Use the address that its "
                 "operator gave you, or ask the operator to allow this name.",
@@ -392,7 +401,7 @@ class Security:
             return tokens.find(token.strip()) if kind.lower() == "bearer" else None
         return self.sessions.open(cookie)
 
-    async def _read_body(self, headers: dict[bytes, bytes], receive: Any, limit: int) -> bytes:
+    async def _read_body(self, headers: dict[bytes, bytes], receive: Receive, limit: int) -> bytes:
         declared = headers.get(b"content-length", b"0")
         if declared.isdigit() and int(declared) > limit:
             raise _too_large(limit)
@@ -403,7 +412,7 @@ class Security:
                 if message.get("more_body"):
                     body = await _read_rest(message, receive, limit)
         except TimeoutError:
-            raise Problem(408, f"The body took more than {self.body_seconds:g} s.") from None
+            raise HttpProblem(408, f"The body took more than {self.body_seconds:g} s.") from None
         if len(body) > limit:
             raise _too_large(limit)
         return body
@@ -414,7 +423,9 @@ class Security:
         origin = headers.get(b"origin")
         foreign = origin is not None and origin.split(b"://")[-1] != headers.get(b"host")
         if site not in (b"same-origin", b"none") or foreign:
-            raise Problem(403, "The request comes from a page of another site. Send it from ours.")
+            raise HttpProblem(
+                403, "The request comes from a page of another site. Send it from ours."
+            )
 
     def _check_csrf(self, headers: dict[bytes, bytes], cookie: str, body: bytes, path: str) -> None:
         if path == "/login":  # there is no session yet; the origin was checked
@@ -425,7 +436,9 @@ class Security:
         if not cookie or not hmac.compare_digest(
             given.encode(), self.sessions.csrf(cookie).encode()
         ):
-            raise Problem(403, "The CSRF token is missing or old. Reload the page and try again.")
+            raise HttpProblem(
+                403, "The CSRF token is missing or old. Reload the page and try again."
+            )
 
     def _check_api_origin(self, headers: dict[bytes, bytes], cookie: str, body: bytes) -> None:
         """A call without a bearer token: by a script of our pages, or by a local program.
@@ -437,7 +450,7 @@ class Security:
         kind = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
         if kind and (not kind.startswith(b"application/") or b"form" in kind):
             shown = kind.decode("latin-1")[:60]
-            raise Problem(
+            raise HttpProblem(
                 415,
                 f"The content type is {shown}. Send application/json, application/msgpack, or "
                 "application/octet-stream for a model file.",
@@ -447,18 +460,18 @@ class Security:
 class _Replay:
     """A body that was read already, as an ASGI receive channel."""
 
-    def __init__(self, body: bytes, receive: Any) -> None:
+    def __init__(self, body: bytes, receive: Receive) -> None:
         self.body: bytes | None = body
         self.receive = receive
 
-    async def __call__(self) -> Any:
+    async def __call__(self) -> Message:
         if self.body is None:
             return await self.receive()
         body, self.body = self.body, None
         return {"type": "http.request", "body": body, "more_body": False}
 
 
-async def _read_rest(message: Any, receive: Any, limit: int) -> bytes:
+async def _read_rest(message: Message, receive: Receive, limit: int) -> bytes:
     parts, size = [message.get("body", b"")], len(message.get("body", b""))
     while message.get("more_body"):
         message = await receive()
@@ -520,19 +533,19 @@ def _cookie(headers: dict[bytes, bytes]) -> str:
     return cookies[SESSION].value if SESSION in cookies else ""
 
 
-def _address(scope: Any) -> str:
+def _address(scope: Scope) -> str:
     return scope["client"][0] if scope.get("client") else "unknown"
 
 
-def _unauthorized(api: bool, scope: Any) -> Problem:
+def _unauthorized(api: bool, scope: Scope) -> HttpProblem:
     if not api and scope["method"] == "GET":
-        return Problem(303, "Sign in first.", location="/login")
-    return Problem(
+        return HttpProblem(303, "Sign in first.", location="/login")
+    return HttpProblem(
         401,
         "The token is missing or wrong. Send the header Authorization: Bearer TOKEN.",
         www_authenticate="Bearer",
     )
 
 
-def _too_large(limit: int) -> Problem:
-    return Problem(413, f"The body has more than {limit:,} bytes. Send it in several requests.")
+def _too_large(limit: int) -> HttpProblem:
+    return HttpProblem(413, f"The body has more than {limit:,} bytes. Send it in several requests.")

@@ -54,7 +54,7 @@ class RankRequest(Request):
 RankBatch = Annotated[list[RankRequest], Meta(min_length=1, max_length=MOST_BATCH)]
 
 
-class RankedItem(msgspec.Struct, omit_defaults=True, gc=False):
+class AnswerItem(msgspec.Struct, omit_defaults=True, gc=False):
     """An item of an answer. ``contributions`` says how far each feature moves its score, compared
     with the mean of the candidates."""
 
@@ -71,7 +71,7 @@ class RankAnswer(msgspec.Struct, omit_defaults=True):
 
     event: str
     model: str
-    items: list[RankedItem]
+    items: list[AnswerItem]
     missing: list[str] = []
     experiment: str = ""
     unknown: dict[str, int] = {}

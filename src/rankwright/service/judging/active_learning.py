@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from rankwright._typing import FloatArray
 from rankwright.data.queries import Queries
@@ -161,7 +162,7 @@ class LiveModel:
             self._priority = (self.n_seen, variance)
         return self._priority[1]
 
-    def pair_priority(self, pairs: Any) -> FloatArray | None:
+    def pair_priority(self, pairs: Sequence[tuple[int, ...]]) -> FloatArray | None:
         """How much the members differ on each pair of rows; None before the first judgments."""
         if self.n_seen < FIRST:
             return None
@@ -205,7 +206,7 @@ def rank_variance(model: Any, X: Any, queries: Queries) -> FloatArray:
     return variance
 
 
-def pair_disagreement(member_scores: FloatArray, pairs: Any) -> FloatArray:
+def pair_disagreement(member_scores: FloatArray, pairs: ArrayLike) -> FloatArray:
     """How evenly the members are split about which of two rows is better: 0 to 1/4.
 
     Parameters

@@ -7,6 +7,7 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from rankwright._typing import FloatArray, IntArray
 from rankwright.exceptions import DataError
@@ -41,7 +42,7 @@ class ItemSpread(NamedTuple):
     grades: dict[str, float]
 
 
-def cohen_kappa(first: Any, second: Any) -> float:
+def cohen_kappa(first: ArrayLike, second: ArrayLike) -> float:
     """Agreement of two judges on the same items, 1 if perfect and 0 if as by chance.
 
     An item with NaN from either judge is left out. The value is NaN where chance agreement is
@@ -61,7 +62,7 @@ def cohen_kappa(first: Any, second: Any) -> float:
     return float((np.mean(codes[0] == codes[1]) - chance) / (1.0 - chance))
 
 
-def krippendorff_alpha(grades: Any) -> float:
+def krippendorff_alpha(grades: ArrayLike) -> float:
     """Krippendorff's alpha for ordinal grades, by any number of judges.
 
     The disagreement of two grades counts the square of how many grades were given between them,

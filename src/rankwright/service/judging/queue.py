@@ -276,14 +276,14 @@ def _number(cell: Any) -> float:
     return float("nan") if cell is None or cell == "" else float(cell)
 
 
-def _is_number(cell: Any) -> bool:
+def _is_number(cell: object) -> bool:
     try:
         return not np.isinf(_number(cell))
     except (TypeError, ValueError):
         return False
 
 
-def _text_of(cell: Any) -> str:
+def _text_of(cell: object) -> str:
     return "" if cell is None or cell != cell else str(cell).strip()
 
 

@@ -59,7 +59,7 @@ class Task:
     by_committee: bool
 
 
-class Progress(NamedTuple):
+class JudgingProgress(NamedTuple):
     """How many items a judge has answered, and of how many."""
 
     done: int
@@ -84,7 +84,7 @@ class Judging:
     >>> judging.apply("k1", "ann", judgment)
     True
     >>> judging.progress("ann", "grades")
-    Progress(done=1, total=4)
+    JudgingProgress(done=1, total=4)
     >>> judging.apply("k2", "ann", judging.undo("ann", "grades"))
     True
     >>> judging.progress("ann", "grades").done
@@ -257,12 +257,12 @@ class Judging:
             if name != judge and shown_in == mode and when > moment
         }
 
-    def progress(self, judge: str, mode: Mode) -> Progress:
+    def progress(self, judge: str, mode: Mode) -> JudgingProgress:
         """Answers of a judge, skipped items included, and the items that the judge gets in all."""
         with self.lock:
             answers = self._answers[mode][judge].values()
             done = sum(record.judgment.action != "later" for record in answers)
-            return Progress(done, done + len(self._todo(judge, mode)))
+            return JudgingProgress(done, done + len(self._todo(judge, mode)))
 
     # What was judged.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterable, Iterator
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 from urllib.parse import quote
 
 import msgspec
@@ -20,7 +20,7 @@ from rankwright.data.items import Items
 from rankwright.exceptions import DataError, RankwrightWarning
 from rankwright.service.log.entries import (
     Event,
-    Feedback,
+    LoggedFeedback,
     decode_event,
     decode_feedback,
     decode_judgment,
@@ -31,16 +31,16 @@ from rankwright.service.log.reader import CurrentJudgments, LogReader, median_va
 CLICKED, SKIPPED = 1.0, 0.0
 
 
-def grades_of(feedback: Feedback, ids: Iterable[str], labels: str) -> dict[str, float]:
+def grades_of(feedback: LoggedFeedback, ids: Iterable[str], labels: str) -> dict[str, float]:
     """The grade that feedback gives to each item, in the order of the list.
 
     With ``labels="clicks"`` a clicked item has grade 1, and an item above the lowest click that was
     not clicked has grade 0: the user saw it and went on.
 
     >>> shown = ["a", "b", "c", "d"]
-    >>> grades_of(Feedback("1", clicks=["b"]), shown, "clicks")
+    >>> grades_of(LoggedFeedback("1", clicks=["b"]), shown, "clicks")
     {'a': 0.0, 'b': 1.0}
-    >>> grades_of(Feedback("1", grades={"c": 3.0, "a": 2.0}), shown, "grades")
+    >>> grades_of(LoggedFeedback("1", grades={"c": 3.0, "a": 2.0}), shown, "grades")
     {'a': 2.0, 'c': 3.0}
     """
     ids = list(ids)
@@ -158,7 +158,7 @@ def items_from_log(log: LogReader, labels: str = "auto") -> Items:
     return Items(rows, grades, queries, docs, feature_names=names)
 
 
-def read_graded(path: Any) -> Items:
+def read_graded(path: str | os.PathLike[str]) -> Items:
     """The graded, or else clicked, items of the log of a service, which may be running.
 
     Parameters
@@ -172,7 +172,7 @@ def read_graded(path: Any) -> Items:
         log.close()
 
 
-def read_log(path: Any) -> ImpressionLog:
+def read_log(path: str | os.PathLike[str]) -> ImpressionLog:
     """The lists that a service showed, and their clicks.
 
     Parameters
@@ -183,7 +183,7 @@ def read_log(path: Any) -> ImpressionLog:
     return log_from_events(read_entries(path)) if is_store(path) else impressions.read_log(path)
 
 
-def read_impression_features(path: Any) -> Items:
+def read_impression_features(path: str | os.PathLike[str]) -> Items:
     """The features of the items that a service showed, one row for each query and item.
 
     Parameters

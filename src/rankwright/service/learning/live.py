@@ -6,7 +6,7 @@ import copy
 import inspect
 import tempfile
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -23,8 +23,8 @@ from rankwright.exceptions import ParameterError, RankwrightError, Setting
 from rankwright.persist.scorer import SavedScorer
 from rankwright.scoring.linear import Linear
 from rankwright.service.learning.labels import grades_of, in_order
-from rankwright.service.log.entries import Event, Feedback
-from rankwright.service.models import LIVE, Served, served_scorer
+from rankwright.service.log.entries import Event, LoggedFeedback
+from rankwright.service.models import LIVE, DeployedModel, served_scorer
 
 LEARNERS = (
     "PRank",
@@ -38,7 +38,7 @@ LEARNERS = (
 CURVE_POINTS = 512
 
 
-class Plan(msgspec.Struct, frozen=True):
+class LearningPlan(msgspec.Struct, frozen=True):
     """What learns, and from what. A snapshot is used again only with the same plan."""
 
     ranker: str
@@ -59,10 +59,10 @@ class Plan(msgspec.Struct, frozen=True):
         return rankwright.make_ranker(self.ranker, {**first, **self.parameters})
 
 
-class Progress(msgspec.Struct):
+class LearningProgress(msgspec.Struct):
     """What a snapshot holds beside the ranker."""
 
-    plan: Plan
+    plan: LearningPlan
     last_seq: int = 0
     n_learned: int = 0  # entries that taught something
     n_skipped: int = 0  # entries without grades, or that the ranker cannot learn from
@@ -86,10 +86,10 @@ class LiveRanker:
 
     Examples
     --------
-    >>> live = LiveRanker(Plan("PRank", grades=(0, 1)))
+    >>> live = LiveRanker(LearningPlan("PRank", grades=(0, 1)))
     >>> event = Event("q", "m", ["a", "b"], b"", np.array([[1.0], [-1.0]]).tobytes())
     >>> for seq in range(1, 4):
-    ...     live.apply(seq, Feedback(str(seq), grades={"a": 1, "b": 0}), event)
+    ...     live.apply(seq, LoggedFeedback(str(seq), grades={"a": 1, "b": 0}), event)
     >>> live.progress.n_examples, live.rank_loss < 1
     (6, True)
     >>> again = LiveRanker.restore(live.snapshot())
@@ -97,12 +97,12 @@ class LiveRanker:
     True
     """
 
-    plan: Plan
+    plan: LearningPlan
     file: bytes = b""  # of the ranker in a snapshot, until it is first needed
-    progress: Progress = field(init=False)
+    progress: LearningProgress = field(init=False)
 
     def __post_init__(self) -> None:
-        self.progress = Progress(self.plan, n_graded=[0] * len(self.plan.grades))
+        self.progress = LearningProgress(self.plan, n_graded=[0] * len(self.plan.grades))
 
     @cached_property
     def ranker(self) -> Any:
@@ -123,7 +123,7 @@ class LiveRanker:
         """The mean distance between grades and predictions, test-then-train."""
         return self.progress.loss / max(self.progress.n_examples, 1)
 
-    def apply(self, seq: int, feedback: Feedback, event: Event | None) -> None:
+    def apply(self, seq: int, feedback: LoggedFeedback, event: Event | None) -> None:
         """Learn from one entry of the log; what cannot be learned from is counted."""
         state = self.progress
         state.last_seq = seq
@@ -171,12 +171,14 @@ class LiveRanker:
     @classmethod
     def restore(cls, content: bytes) -> LiveRanker:
         """The state that :meth:`snapshot` returned."""
-        progress, file = msgspec.msgpack.decode(content, type=tuple[Progress, bytes])
+        progress, file = msgspec.msgpack.decode(content, type=tuple[LearningProgress, bytes])
         live = cls(progress.plan, file)
         live.progress = progress
         return live
 
-    def served(self, n_features: int | None = None, names: Any = None) -> Served:
+    def served(
+        self, n_features: int | None = None, names: Sequence[str] | None = None
+    ) -> DeployedModel:
         """The ranker as it is now, for requests; before the first example all scores are 0."""
         names = self.progress.names if self.started else names
         named = None if names is None else tuple(names)
@@ -185,7 +187,7 @@ class LiveRanker:
             saved = replace(self._scorer(), feature_names=named)
             about = {"RankLoss": self.rank_loss, "examples": float(self.progress.n_examples)}
         elif n_features is None:
-            return Served(version, LIVE, self.plan.ranker, "rank", "live", None)
+            return DeployedModel(version, LIVE, self.plan.ranker, "rank", "live", None)
         else:
             saved = SavedScorer(self.plan.ranker, Linear(np.zeros(n_features)), (), named)
         return served_scorer(saved, version, LIVE, "live", measures=about)
@@ -202,7 +204,9 @@ class LiveRanker:
         transforms, scorer, allow_nan = copy.deepcopy(parts)
         return SavedScorer(self.plan.ranker, scorer, tuple(transforms), None, allow_nan)
 
-    def _examples(self, feedback: Feedback, event: Event | None) -> tuple[FloatArray, FloatArray]:
+    def _examples(
+        self, feedback: LoggedFeedback, event: Event | None
+    ) -> tuple[FloatArray, FloatArray]:
         none = np.empty((0, 0)), np.empty(0)
         if event is None or not event.features:
             return none

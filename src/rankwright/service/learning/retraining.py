@@ -12,9 +12,11 @@ import numpy as np
 import rankwright as rw
 from rankwright.data.queries import split_queries
 from rankwright.exceptions import DataError, RankwrightError
+from rankwright.metrics.scores import Scores
 from rankwright.metrics.significance import randomization
+from rankwright.rankers.base import Ranker
 from rankwright.rankers.preprocessing import with_encoding
-from rankwright.service.models import Served
+from rankwright.service.models import DeployedModel
 
 
 class Retrained(NamedTuple):
@@ -30,8 +32,8 @@ class Retrained(NamedTuple):
 
 def retrain(
     items: rw.Items,
-    ranker: Any,
-    served: Served | None,
+    ranker: Ranker,
+    served: DeployedModel | None,
     *,
     measure: str = "NDCG@10",
     test_size: float = 0.2,
@@ -68,14 +70,14 @@ def retrain(
     )
 
 
-def _encoded_as(items: rw.Items, served: Served | None) -> rw.Items:
+def _encoded_as(items: rw.Items, served: DeployedModel | None) -> rw.Items:
     """The items with the encoding of the active model, if it gave them their features."""
     encoding = None if served is None else served.encoding
     same = encoding is not None and encoding.feature_names == items.feature_names
     return replace(items, encoding=encoding) if same else items
 
 
-def file_of(model: Any) -> bytes:
+def file_of(model: object) -> bytes:
     """A model as the bytes of its file."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.rw"
@@ -83,7 +85,7 @@ def file_of(model: Any) -> bytes:
         return path.read_bytes()
 
 
-def _scores_of(served: Served | None, test: rw.Items) -> Any:
+def _scores_of(served: DeployedModel | None, test: rw.Items) -> Any:
     """The scores of the active model; None if it cannot score these rows."""
     if served is None or served.model is None:
         return None
@@ -99,12 +101,12 @@ def _scores_of(served: Served | None, test: rw.Items) -> Any:
         return None
 
 
-def _mean(scores: Any) -> float | None:
+def _mean(scores: Scores) -> float | None:
     mean: float | None = next(iter(scores.to_dict().values()))
     return mean
 
 
-def _p_value(new: Any, old: Any, random_state: int) -> float | None:
+def _p_value(new: Scores, old: Scores, random_state: int) -> float | None:
     """The p-value of a paired randomization test over the held-out queries."""
     measure = new.measures[0]
     values = [scores.per_query(measure) for scores in (new, old)]

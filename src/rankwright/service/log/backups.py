@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import apsw
 import msgspec
@@ -29,7 +29,7 @@ class BackedUp(NamedTuple):
     incremental: bool
 
 
-def backup(store: Any, target: Any) -> BackedUp:
+def backup(store: str | os.PathLike[str], target: str | os.PathLike[str]) -> BackedUp:
     """Copy a store to a file, also while a service writes to it.
 
     If the file is an earlier backup of the same store, only what is new or was deleted since is
@@ -55,7 +55,9 @@ def backup(store: Any, target: Any) -> BackedUp:
     return BackedUp(found, found.entries - before, incremental)
 
 
-def restore(source: Any, store: Any, until: float | None = None) -> Digest:
+def restore(
+    source: str | os.PathLike[str], store: str | os.PathLike[str], until: float | None = None
+) -> Digest:
     """Make a store from a backup, as it was at a moment; a store that exists is not replaced.
 
     With ``until``, a time in seconds, later entries are left out, and a ranker that has learned one
@@ -77,7 +79,7 @@ def restore(source: Any, store: Any, until: float | None = None) -> Digest:
         log.close()
 
 
-def _existing(path: Any) -> str:
+def _existing(path: str | os.PathLike[str]) -> str:
     if not os.path.isfile(path):
         raise FileNotFoundError(f"{path}: there is no such store.")
     return str(os.path.realpath(path))

@@ -13,7 +13,7 @@ import msgspec
 
 from rankwright.exceptions import ParameterError, RankwrightError
 from rankwright.service.log.entries import DamagedStore, describe
-from rankwright.service.log.reader import COLUMNS, Entry, LogReader
+from rankwright.service.log.reader import COLUMNS, LogEntry, LogReader
 
 BLOCK = 256  # rows read at once
 MOST_FAILED = 10_000  # numbers in a row that cannot be read, after which nothing more is
@@ -31,7 +31,7 @@ def damage(log: LogReader, stop: Callable[[], bool] = lambda: False) -> Iterator
             yield fault
 
 
-def fault_of(entry: Entry) -> str:
+def fault_of(entry: LogEntry) -> str:
     """What is wrong with an entry; empty if nothing is."""
     about = describe(entry) if entry.kind in KINDS else {"kind": "damaged", "fault": "unknown"}
     if about["kind"] != "damaged":
@@ -67,7 +67,7 @@ class Report(NamedTuple):
     faults: list[str]
 
 
-def check_store(path: Any, last: int | None = None) -> Report:
+def check_store(path: str | os.PathLike[str], last: int | None = None) -> Report:
     """Read a whole store: its pages, entries and models; replay its log and compare.
 
     Parameters
@@ -96,8 +96,8 @@ def check_store(path: Any, last: int | None = None) -> Report:
 
 def _replay(log: LogReader) -> tuple[str | None, str]:
     """The digest of the ranker that the log teaches; what is wrong with the snapshot."""
-    from rankwright.service.learning.follower import replayed
     from rankwright.service.learning.live import LiveRanker
+    from rankwright.service.learning.log_learner import replayed
 
     content = log.state("live")
     if content is None:
@@ -123,7 +123,7 @@ class Repaired(NamedTuple):
     lost: list[str]
 
 
-def repair(path: Any, target: Any) -> Repaired:
+def repair(path: str | os.PathLike[str], target: str | os.PathLike[str]) -> Repaired:
     """Copy what is readable to a new store, and say what is not."""
     from rankwright.service.log.store import open_store
     from rankwright.service.models import restored
@@ -135,7 +135,7 @@ def repair(path: Any, target: Any) -> Repaired:
     with closing(open_store(str(target))) as db, db:
         n_entries = n_models = 0
         for row in _readable(log, lost):
-            fault = fault_of(Entry._make(row))
+            fault = fault_of(LogEntry._make(row))
             if fault:
                 lost.append(fault)
             else:

@@ -12,7 +12,7 @@ from rankwright._typing import FloatArray
 from rankwright.exceptions import DataError
 
 if TYPE_CHECKING:
-    from rankwright.service.log.reader import Entry
+    from rankwright.service.log.reader import LogEntry
 
 CHECK = "Run: rankwright check-store STORE"
 
@@ -57,7 +57,7 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
         return values.reshape(len(self.ids), -1) if self.ids else values.reshape(0, 0)
 
 
-class Feedback(msgspec.Struct, frozen=True, omit_defaults=True):
+class LoggedFeedback(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a user said about a list; ``id`` is the client's own."""
 
     id: str
@@ -85,12 +85,12 @@ class Judgment(msgspec.Struct, frozen=True, omit_defaults=True):
     features: list[list[float]] = []
     names: list[str] | None = None  # of the features
 
-    def as_feedback(self) -> tuple[Feedback, Event]:
+    def as_feedback(self) -> tuple[LoggedFeedback, Event]:
         """A grade as feedback on a list of one document."""
         assert self.value is not None
         rows = np.array(self.features, dtype=np.float64).tobytes()
         shown = Event(self.query, "", list(self.documents), b"", rows, self.names)
-        return Feedback("", grades={self.documents[0]: self.value}), shown
+        return LoggedFeedback("", grades={self.documents[0]: self.value}), shown
 
 
 def pack_rows(rows: FloatArray) -> tuple[bytes, Form]:
@@ -137,7 +137,7 @@ def _packed(rows: FloatArray, form: Form) -> Any:
 
 _ENCODER = msgspec.msgpack.Encoder()
 _EVENT = msgspec.msgpack.Decoder(Event)
-_FEEDBACK = msgspec.msgpack.Decoder(Feedback)
+_FEEDBACK = msgspec.msgpack.Decoder(LoggedFeedback)
 _JUDGMENT = msgspec.msgpack.Decoder(Judgment)
 
 
@@ -150,7 +150,7 @@ def decode_event(body: bytes) -> Event:
     return _decoded(_EVENT, body)
 
 
-def decode_feedback(body: bytes) -> Feedback:
+def decode_feedback(body: bytes) -> LoggedFeedback:
     return _decoded(_FEEDBACK, body)
 
 
@@ -165,7 +165,7 @@ def _decoded(decoder: msgspec.msgpack.Decoder[T], body: bytes) -> T:
         raise DamagedStore(f"an entry of the log cannot be read ({error}).") from None
 
 
-def describe(entry: Entry) -> dict[str, Any]:
+def describe(entry: LogEntry) -> dict[str, Any]:
     """An entry as a plain object, as ``GET /v1/log`` prints it; NaN becomes None.
 
     Of an entry that is damaged, ``kind`` is "damaged" and ``fault`` says why.
@@ -183,7 +183,7 @@ def describe(entry: Entry) -> dict[str, Any]:
         return {**common, "kind": "damaged", "key": entry.key, "fault": str(error)}
 
 
-def _describe_event(entry: Entry) -> dict[str, Any]:
+def _describe_event(entry: LogEntry) -> dict[str, Any]:
     event = decode_event(entry.body)
     scores = np.frombuffer(event.scores, "<f8").tolist()
     items: list[dict[str, Any]] = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -12,16 +12,20 @@ import numpy as np
 from rankwright.exceptions import DataError
 from rankwright.service.log.entries import DamagedStore, decode_judgment, describe
 
+if TYPE_CHECKING:
+    from apsw import Connection
+
 COLUMNS = "seq, time, kind, key, event, user, body"
 APPLICATION_ID = 0x52616E6B  # "Rank": what `file` and SQLite know a store by
 VERSION = 1  # of a store, its user_version
 BLOCK = 256  # rows read at once
 
+T = TypeVar("T")
 _Document = tuple[str | None, str, tuple[str, ...]]  # a judge, a query, a document
 _NONE: _Document = (None, "", ())
 
 
-class Entry(NamedTuple):
+class LogEntry(NamedTuple):
     """A row of the log. ``body`` is what :mod:`rankwright.service.log.entries` encoded."""
 
     seq: int
@@ -41,7 +45,7 @@ class LogReader:
     path : the file that ``rankwright serve --store`` wrote
     """
 
-    def __init__(self, path: Any) -> None:
+    def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
         if not os.path.isfile(self.path):
             raise FileNotFoundError(f"{self.path}: there is no such log.")
@@ -52,14 +56,14 @@ class LogReader:
         while self._idle:
             self._idle.pop().close()
 
-    def find(self, key: str, kind: str) -> Entry | None:
+    def find(self, key: str, kind: str) -> LogEntry | None:
         """The entry with this key, if it is of this kind."""
         query = f"SELECT {COLUMNS} FROM log WHERE key = ? AND kind = ?"
-        return next(map(Entry._make, self.select(query, (key, kind))), None)
+        return next(map(LogEntry._make, self.select(query, (key, kind))), None)
 
     def entries(
         self, kinds: Iterable[str] = (), *, after: int = 0, user: str | None = None
-    ) -> Iterator[Entry]:
+    ) -> Iterator[LogEntry]:
         """Entries in log order, of these kinds (all by default), with a higher ``seq``."""
         kinds = tuple(kinds)
         condition = f" AND kind IN ({', '.join('?' * len(kinds))})" if kinds else ""
@@ -72,7 +76,7 @@ class LogReader:
             table, condition = "log INDEXED BY log_answers", f" AND kind != 'event'{condition}"
         query = f"SELECT {COLUMNS} FROM {table} WHERE seq > ?{condition} ORDER BY seq LIMIT {BLOCK}"
         while True:  # block by block: a long read would keep the WAL from being truncated
-            block = [Entry._make(row) for row in self.select(query, (after, *values))]
+            block = [LogEntry._make(row) for row in self.select(query, (after, *values))]
             yield from block
             if len(block) < BLOCK:
                 return
@@ -97,7 +101,7 @@ class LogReader:
         rows = self.select("SELECT value FROM state WHERE name = ?", (name,))
         return rows[0][0] if rows else None
 
-    def state_as(self, name: str, type_: Any) -> Any:
+    def state_as(self, name: str, type_: type[T]) -> T | None:
         """The same, decoded; None if there is none."""
         content = self.state(name)
         try:
@@ -114,7 +118,7 @@ class LogReader:
         return connection
 
 
-def check_version(db: Any, path: str) -> None:
+def check_version(db: Connection, path: str) -> None:
     """Refuse the file of another program, and a store that a newer rankwright wrote."""
     application = db.execute("PRAGMA application_id").get
     version = db.execute("PRAGMA user_version").get
@@ -129,7 +133,7 @@ def check_version(db: Any, path: str) -> None:
         )
 
 
-def read_entries(path: Any) -> Iterator[dict[str, Any]]:
+def read_entries(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
     """What a log file holds, in order: the objects of the lines of ``GET /v1/log``.
 
     A service may be writing to the file meanwhile.
@@ -146,10 +150,10 @@ def read_entries(path: Any) -> Iterator[dict[str, Any]]:
     --------
     >>> import tempfile, pathlib
     >>> from rankwright.service import Store
-    >>> from rankwright.service.log.entries import Feedback, encode
+    >>> from rankwright.service.log.entries import LoggedFeedback, encode
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "feedback.db"
     >>> store = Store(path)
-    >>> body = encode(Feedback(id="1", grades={"a": 2.0}))
+    >>> body = encode(LoggedFeedback(id="1", grades={"a": 2.0}))
     >>> _ = store.append("feedback", "e1/1", body, event="e1").result()
     >>> store.close()
     >>> [(line["event"], line["grades"]) for line in read_entries(path)]
@@ -173,7 +177,7 @@ class CurrentJudgments:
     >>> from rankwright.service.log.entries import Judgment, encode
     >>> def entry(seq, action, **more):
     ...     body = encode(Judgment(action, "grades", **more))
-    ...     return Entry(seq, 0.0, "judgment", f"k{seq}", None, "ann", body)
+    ...     return LogEntry(seq, 0.0, "judgment", f"k{seq}", None, "ann", body)
     >>> current, document = CurrentJudgments(), {"query": "q", "documents": ("d",)}
     >>> current.apply(entry(1, "judge", value=3, **document))
     []
@@ -185,7 +189,7 @@ class CurrentJudgments:
     (True, False)
     """
 
-    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+    def __init__(self, entries: Iterable[LogEntry] = ()) -> None:
         self._answers: dict[_Document, list[tuple[int, bool]]] = {}  # (seq, has a grade)
         self._keys: dict[str, tuple[_Document, int]] = {}
         self._counted: set[int] = set()
@@ -195,7 +199,7 @@ class CurrentJudgments:
     def __contains__(self, seq: int) -> bool:
         return seq in self._counted
 
-    def apply(self, entry: Entry) -> list[int]:
+    def apply(self, entry: LogEntry) -> list[int]:
         """Apply a judgment; the earlier ones that count no more, or count again."""
         judgment, judge = decode_judgment(entry.body), entry.user or ""
         if judgment.mode != "grades":

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from itertools import chain, groupby
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
 import apsw
 
@@ -19,7 +19,7 @@ from rankwright.service.log.entries import DamagedStore
 from rankwright.service.log.reader import (
     APPLICATION_ID,
     VERSION,
-    Entry,
+    LogEntry,
     LogReader,
     check_version,
 )
@@ -75,8 +75,8 @@ class Appended(NamedTuple):
 class _Job(NamedTuple):
     """Work of the writer: an event, or a function of the connection that somebody waits for."""
 
-    event: Entry | None
-    run: Callable[[Any], Any]
+    event: LogEntry | None
+    run: Callable[[apsw.Connection], Any]
     future: Future[Any] | None
     size: int = 0
 
@@ -111,7 +111,7 @@ class Store(LogReader):
     >>> store.close()
     """
 
-    def __init__(self, path: Any, *, wait: float = 0.0) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, wait: float = 0.0) -> None:
         path = os.path.realpath(path)  # a second name of the file is the same lock
         self._lock_file = _lock(path, wait)
         try:
@@ -128,7 +128,7 @@ class Store(LogReader):
         self._ready = threading.Condition()
         self._closed = False
         self._listeners: list[Callable[[], None]] = []
-        self.recent: OrderedDict[str, Entry] = OrderedDict()
+        self.recent: OrderedDict[str, LogEntry] = OrderedDict()
         self._n_recent = 0  # bytes of them
         self._synchronous = "FULL"
         self.error: str | None = None  # why the last commit failed; None when it succeeded
@@ -144,14 +144,14 @@ class Store(LogReader):
 
         A key that the log already has appends nothing: the answer is the entry that was there.
         """
-        entry = Entry(0, time.time(), kind, key, event, user, body)
+        entry = LogEntry(0, time.time(), kind, key, event, user, body)
         future: Future[Appended] = Future()
         self._submit(_Job(None, lambda db: _insert(db, entry), future, len(body)))
         return future
 
     def append_event(self, event: str, body: bytes, user: str | None = None) -> None:
         """Append what was shown, without waiting; its feedback comes later in the same log."""
-        entry = Entry(0, time.time(), "event", event, event, user, body)
+        entry = LogEntry(0, time.time(), "event", event, event, user, body)
         with self._ready:
             self._submit(_Job(entry, _nothing, None, len(body)))
             self.recent[event] = entry
@@ -159,7 +159,7 @@ class Store(LogReader):
             while self._n_recent > MOST_RECENT + self._pending:  # the oldest are written
                 self._forget(next(iter(self.recent)))
 
-    def write(self, run: Callable[[Any], Any]) -> Future[Any]:
+    def write(self, run: Callable[[apsw.Connection], Any]) -> Future[Any]:
         """Run a function of the writing connection in the next transaction."""
         future: Future[Any] = Future()
         self._submit(_Job(None, run, future))
@@ -211,7 +211,7 @@ class Store(LogReader):
 
     # Reading.
 
-    def event(self, event: str) -> Entry | None:
+    def event(self, event: str) -> LogEntry | None:
         """What was shown under this id, also if it is not on the disk yet."""
         return self.recent.get(event) or self.find(event, "event")
 
@@ -310,35 +310,36 @@ class Store(LogReader):
             self._n_recent = 0
 
 
-def put_state(db: Any, name: str, value: bytes) -> None:
+def put_state(db: apsw.Connection, name: str, value: bytes) -> None:
     """Keep a value under a name, in a transaction of :meth:`Store.write`."""
     db.execute("INSERT OR REPLACE INTO state VALUES(?, ?)", (name, value))
 
 
-def _insert(db: Any, entry: Entry) -> Appended:
-    rows = db.execute(f"{INSERT} RETURNING seq", entry[1:]).fetchall()
-    if rows:
-        return Appended(rows[0][0], False)
-    return Appended(db.execute("SELECT seq FROM log WHERE key = ?", (entry.key,)).get, True)
+def _insert(db: apsw.Connection, entry: LogEntry) -> Appended:
+    rows: list[Any] = db.execute(f"{INSERT} RETURNING seq", entry[1:]).fetchall()
+    duplicate = not rows
+    if duplicate:
+        rows = list(db.execute("SELECT seq FROM log WHERE key = ?", (entry.key,)))
+    return Appended(rows[0][0], duplicate)
 
 
-def _insert_events(db: Any, rows: list[Any]) -> None:
+def _insert_events(db: apsw.Connection, rows: list[Any]) -> None:
     n_grouped = len(rows) - len(rows) % ROWS_AT_ONCE
     for start in range(0, n_grouped, ROWS_AT_ONCE):
         db.execute(INSERT_MANY, tuple(chain.from_iterable(rows[start : start + ROWS_AT_ONCE])))
     db.executemany(INSERT, rows[n_grouped:])
 
 
-def _delete(db: Any, condition: str, values: tuple[Any, ...]) -> int:
+def _delete(db: apsw.Connection, condition: str, values: tuple[Any, ...]) -> int:
     db.execute(f"DELETE FROM log WHERE {condition}", values)
     return int(db.changes())
 
 
-def _nothing(db: Any) -> None:
+def _nothing(db: apsw.Connection) -> None:
     return None
 
 
-def _resolve(future: Future[Any] | None, result: Any) -> None:
+def _resolve(future: Future[Any] | None, result: object) -> None:
     if future is not None and future.set_running_or_notify_cancel():
         if isinstance(result, Exception):
             future.set_exception(result)
@@ -346,7 +347,7 @@ def _resolve(future: Future[Any] | None, result: Any) -> None:
             future.set_result(result)
 
 
-def open_store(path: str) -> Any:
+def open_store(path: str) -> apsw.Connection:
     """The writing connection: durable commits, deleted rows overwritten, no shared writer."""
     version = tuple(int(part) for part in apsw.sqlite_lib_version().split("."))
     if version < OLDEST_SQLITE:
@@ -369,7 +370,7 @@ def open_store(path: str) -> Any:
     return db
 
 
-def _migrate(db: Any, path: str) -> None:
+def _migrate(db: apsw.Connection, path: str) -> None:
     """Make a new store, or bring an older one up to date, in one transaction."""
     check_version(db, path)
     version = db.execute("PRAGMA user_version").get
@@ -399,7 +400,7 @@ def locked(path: str) -> Iterator[None]:
         file.close()
 
 
-def _lock(path: str, wait: float) -> Any:
+def _lock(path: str, wait: float) -> TextIO:
     """Keep a second service away from the file; the lock ends with the process."""
     file = open(os.open(f"{path}-lock", os.O_RDWR | os.O_CREAT, 0o600), "w")  # noqa: SIM115
     with suppress(ImportError):

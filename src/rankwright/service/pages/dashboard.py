@@ -67,7 +67,7 @@ class Dashboard:
     def _facts(self, chosen: dict[str, str]) -> dict[str, Any]:
         service = self.service
         last = service.store.select("SELECT max(seq) FROM log")[0][0] or 0
-        live = service.follower.live
+        live = service.learner.live
         events = list(self._latest_lists(last))
         return {
             "note": service.models.note,
@@ -76,7 +76,7 @@ class Dashboard:
             "active": service.models.active_versions(),
             "n_entries": last,
             "requests": self._requests(),
-            "behind": service.follower.behind,
+            "behind": service.learner.behind,
             "live": None if live is None else live.progress,
             "rank_loss": None if live is None or not live.started else live.rank_loss,
             "traffic": self._traffic(last),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
@@ -14,7 +15,8 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute
 
 from rankwright.exceptions import DataError
-from rankwright.service.api.problems import Problem
+from rankwright.service.api.problems import HttpProblem
+from rankwright.service.judging.active_learning import LiveModel
 from rankwright.service.judging.state import KIND, Judging, to_csv, to_letor, to_qrels
 from rankwright.service.learning.retraining import file_of
 from rankwright.service.log.entries import MODES, Judgment, Mode, encode
@@ -45,7 +47,7 @@ EXPORTS = {
 
 async def no_queue(request: Request) -> Response:
     """The page in the place of a queue."""
-    raise Problem(404, "There is nothing to judge. Start the service with --queue FILE.")
+    raise HttpProblem(404, "There is nothing to judge. Start the service with --queue FILE.")
 
 
 class JudgePages:
@@ -92,7 +94,7 @@ class JudgePages:
         documents = [form[name] for name in ("document", "other") if form.get(name)]
         action: Any = form.get("action", "judge")
         if action not in ("judge", "skip", "later", "cannot"):
-            raise Problem(
+            raise HttpProblem(
                 422, f"The action {action[:40]!r} is unknown. Use the buttons of the page."
             )
         try:
@@ -102,7 +104,7 @@ class JudgePages:
                 note=form.get("note", ""),
             )  # fmt: skip
         except (KeyError, ValueError) as error:
-            raise Problem(422, _reason(error)) from error
+            raise HttpProblem(422, _reason(error)) from error
         said = self._said(judgment)
         return await self._logged(request, form, judgment, said)
 
@@ -112,7 +114,7 @@ class JudgePages:
         try:
             judgment = self.judging.undo(self._named(request), _mode(form))
         except DataError as error:
-            raise Problem(409, str(error)) from error
+            raise HttpProblem(409, str(error)) from error
         return await self._logged(request, form, judgment, "The last judgment was taken back.")
 
     async def serve_model(self, request: Request) -> Response:
@@ -124,9 +126,9 @@ class JudgePages:
 
     def _live(self, mode: Mode) -> Any:
         """The ranker that learns while serving, where it learns these judgments; else None."""
-        queue, follower = self.judging.queue, self.service.follower
-        learns = mode == "grades" and follower.learns(queue.feature_names, range(queue.n_grades))
-        return follower.live if learns else None
+        queue, learner = self.judging.queue, self.service.learner
+        learns = mode == "grades" and learner.learns(queue.feature_names, range(queue.n_grades))
+        return learner.live if learns else None
 
     def _activate(self, mode: Mode) -> None:
         live = self._live(mode)
@@ -136,7 +138,9 @@ class JudgePages:
         with self.judging.lock:
             model = self.judging.model(mode)
             if not model.n_seen:
-                raise Problem(409, "The model has not learned anything yet. Judge something first.")
+                raise HttpProblem(
+                    409, "The model has not learned anything yet. Judge something first."
+                )
             measures = {"RankLoss": float(model.curve()[-1]), "judgments": float(model.n_seen)}
             content = file_of(model.pipeline())
         info = self.service.models.upload(content, f"judged-{mode}", "trained", **measures)
@@ -147,14 +151,14 @@ class JudgePages:
         require(request, "judge")
         kind = request.path_params["kind"]
         if kind not in EXPORTS:
-            raise Problem(404, f"{kind[:40]!r} is not a format. Formats: {', '.join(EXPORTS)}.")
+            raise HttpProblem(404, f"{kind[:40]!r} is not a format. Formats: {', '.join(EXPORTS)}.")
         write, name, media_type = EXPORTS[kind]
         if kind == "letor" and request.query_params.get("mode") == "magnitudes":
             write = lambda judging: to_letor(judging, "magnitudes")  # noqa: E731
         try:
             text = await run_in_threadpool(write, self.judging)
         except DataError as error:
-            raise Problem(404, str(error)) from error
+            raise HttpProblem(404, str(error)) from error
         headers = {"content-disposition": f'attachment; filename="{name}"'}
         return Response(text, headers=headers, media_type=f"{media_type}; charset=utf-8")
 
@@ -165,14 +169,14 @@ class JudgePages:
         judge = self._named(request)
         key = form.get("key", "")
         if not re.fullmatch(r"[\w-]{8,64}", key):
-            raise Problem(422, "The form has no key. Reload the page and try again.")
+            raise HttpProblem(422, "The form has no key. Reload the page and try again.")
         key = f"{KIND}/{judge}/{key}"
         entry = self.service.store.append(KIND, key, encode(judgment), user=judge)
         appended = await run_in_threadpool(entry.result)
         await run_in_threadpool(self.judging.follow, self.service.store)
         mode = judgment.mode
         if self._live(mode) is not None:
-            await run_in_threadpool(self.service.follower.wait_for, appended.seq, LEARN_SECONDS)
+            await run_in_threadpool(self.service.learner.wait_for, appended.seq, LEARN_SECONDS)
         if "hx-request" not in request.headers:
             return RedirectResponse(f"/judge?mode={mode}", 303)
         return await self._work(request, mode, "_work.html", said=said)
@@ -254,11 +258,11 @@ class JudgePages:
     def _named(self, request: Request) -> str:
         judge = self._judge(request)
         if judge is None:
-            raise Problem(409, "Who judges is not known. Open /judge and write your name.")
+            raise HttpProblem(409, "Who judges is not known. Open /judge and write your name.")
         return judge
 
 
-def _learning_curve(model: Any, mode: Mode) -> Any:
+def _learning_curve(model: LiveModel, mode: Mode) -> Any:
     """The mean rank loss while the model learned, beside that of always answering the median."""
     if model.n_seen < 2:
         return None
@@ -275,11 +279,13 @@ def _learning_curve(model: Any, mode: Mode) -> Any:
     )
 
 
-def _mode(form: Any) -> Mode:
+def _mode(form: Mapping[str, str]) -> Mode:
     mode = form.get("mode", "grades")
     if mode not in MODES:
-        raise Problem(422, f"The mode {str(mode)[:40]!r} is unknown. Modes: {', '.join(MODES)}.")
-    return mode  # type: ignore[no-any-return]
+        raise HttpProblem(
+            422, f"The mode {str(mode)[:40]!r} is unknown. Modes: {', '.join(MODES)}."
+        )
+    return mode
 
 
 def _clean_name(name: str) -> str:

@@ -5,21 +5,23 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from html import escape
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from markupsafe import Markup
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from rankwright.exceptions import RankwrightError
-from rankwright.service.api.problems import PROBLEM, Problem, as_problem, encode_problem
+from rankwright.service.api.problems import PROBLEM, HttpProblem, as_problem, encode_problem
 from rankwright.service.api.security import ANYONE, form_fields, session_cookie
 
 if TYPE_CHECKING:
     from rankwright.service.app import Service
+    from rankwright.service.learning.live import LiveRanker
 
 Handler = Callable[[Request], Awaitable[Response]]
 SAFE_LINKS = ("http://", "https://", "mailto:", "#")  # how a link of the guidelines may begin
@@ -53,7 +55,7 @@ def require(request: Request, scope: str) -> None:
     """Refuse a request whose token may not do this."""
     principal = request.scope["principal"]
     if scope not in principal.scopes:
-        raise Problem(403, f"The token {principal.name!r} has no scope {scope!r}.")
+        raise HttpProblem(403, f"The token {principal.name!r} has no scope {scope!r}.")
 
 
 async def read_form(request: Request) -> dict[str, str]:
@@ -61,11 +63,12 @@ async def read_form(request: Request) -> dict[str, str]:
     return form_fields(await request.body())
 
 
-async def missing_page(request: Request, error: Any) -> Response:
+async def missing_page(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
     known = error.status_code == 404
     text = f"There is nothing at {request.url.path[:200]!r}. See /openapi.json."
     detail = text if known else f"{request.method} is not allowed here."
-    body = encode_problem(Problem(error.status_code, detail))
+    body = encode_problem(HttpProblem(error.status_code, detail))
     return Response(body, error.status_code, error.headers, media_type=PROBLEM)
 
 
@@ -139,7 +142,7 @@ def series_table(
     )
 
 
-def loss_table(live: Any) -> Markup | None:
+def loss_table(live: LiveRanker) -> Markup | None:
     """The rank loss of a ranker that learns, beside that of always answering the median."""
     curve = live.progress.curve
     if len(curve) < 2:

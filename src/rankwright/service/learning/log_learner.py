@@ -10,14 +10,15 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice, takewhile
 from typing import Any
 
 import msgspec
+from apsw import Connection
 
 from rankwright.service.experiments import Experiments
-from rankwright.service.learning.live import LiveRanker, Plan
+from rankwright.service.learning.live import LearningPlan, LiveRanker
 from rankwright.service.log.entries import (
     Event,
     Judgment,
@@ -25,9 +26,9 @@ from rankwright.service.log.entries import (
     decode_feedback,
     decode_judgment,
 )
-from rankwright.service.log.reader import CurrentJudgments, Entry, LogReader
+from rankwright.service.log.reader import CurrentJudgments, LogEntry, LogReader
 from rankwright.service.log.store import Store, put_state
-from rankwright.service.models import LIVE, Models, Served
+from rankwright.service.models import LIVE, DeployedModel, Models
 
 PUBLISH_SECONDS = 0.2
 ANSWERS = "log INDEXED BY log_answers WHERE kind != 'event'"
@@ -41,7 +42,7 @@ class _Interrupted(Exception):
     """The service stops, or entries were deleted, while the log is learned again."""
 
 
-class Follower:
+class LogLearner:
     """Applies the feedback and the judgments of the log in order, and keeps snapshots in the store.
 
     The ranker has learned, in log order, all feedback and the judgments that count: those that were
@@ -52,7 +53,7 @@ class Follower:
 
     ``snapshots`` has the oldest snapshot, where a log with a retention begins, and the two latest.
 
-    The thread is the only one that changes the ranker. Requests see copies (:class:`Served`).
+    Only this thread changes the ranker. Requests see copies (:class:`DeployedModel`).
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class Follower:
         store: Store,
         models: Models,
         experiments: Experiments,
-        plan: Plan | None = None,
+        plan: LearningPlan | None = None,
         *,
         snapshot_every: int = 1000,
         retention_days: float | None = None,
@@ -110,7 +111,7 @@ class Follower:
         with self._moved:
             return self._moved.wait_for(lambda: self.seen >= seq, seconds)
 
-    def begin(self, n_features: int, names: Any) -> Served:
+    def begin(self, n_features: int, names: Sequence[str] | None) -> DeployedModel:
         """The live ranker before its first example, for requests with these features."""
         assert self.live is not None
         if self.live.started:  # since the request looked
@@ -170,7 +171,7 @@ class Follower:
         with self._moved:
             self._moved.notify_all()
 
-    def _apply(self, batch: list[Entry]) -> None:
+    def _apply(self, batch: list[LogEntry]) -> None:
         if self.live is not None:
             last = self.live.progress.last_seq
             self._learn_batch(self.live, [entry for entry in batch if entry.seq > last])
@@ -182,7 +183,7 @@ class Follower:
         self._unsaved += len(batch)
         self.lag = max(0.0, time.time() - batch[-1].time)
 
-    def _learn_batch(self, live: LiveRanker, batch: list[Entry]) -> None:
+    def _learn_batch(self, live: LiveRanker, batch: list[LogEntry]) -> None:
         """Learn what counts at the end of a batch; go back if earlier judgments count no more.
 
         The ranker is replaced at the end: on the way it may lack a judgment that a later entry of
@@ -206,7 +207,7 @@ class Follower:
             self._drop_snapshots(from_seq=first)  # those on the way to the end of the batch
             raise
 
-    def _learn(self, live: LiveRanker, entry: Entry) -> None:
+    def _learn(self, live: LiveRanker, entry: LogEntry) -> None:
         _learn(live, entry, self.judgments, self._event)
 
     def _relearned(self, last: int) -> LiveRanker:
@@ -257,7 +258,7 @@ class Follower:
         latest = earlier.pop(max(earlier), None) if earlier else None
         counts = self.experiments.snapshot()
 
-        def write(db: Any) -> None:
+        def write(db: Connection) -> None:
             if latest is not None:
                 put_state(db, "live", latest)
                 db.execute(f"DELETE FROM state WHERE name GLOB '{EARLIER}*'")
@@ -300,7 +301,7 @@ class Follower:
 
     # The start.
 
-    def _restored(self, plan: Plan | None) -> LiveRanker | None:
+    def _restored(self, plan: LearningPlan | None) -> LiveRanker | None:
         """The snapshot of the same plan, or a ranker that learns the log from its beginning."""
         if plan is None:
             return None
@@ -351,7 +352,7 @@ class Follower:
         return None
 
 
-def replayed(log: LogReader, plan: Plan, last: int) -> LiveRanker:
+def replayed(log: LogReader, plan: LearningPlan, last: int) -> LiveRanker:
     """The ranker that has learned the log up to an entry, from its beginning."""
     current = CurrentJudgments(takewhile(lambda e: e.seq <= last, log.entries(("judgment",))))
     kinds = ("feedback", "judgment") if plan.labels == "grades" else ("feedback",)
@@ -368,7 +369,7 @@ def replayed(log: LogReader, plan: Plan, last: int) -> LiveRanker:
 
 def _learn(
     live: LiveRanker,
-    entry: Entry,
+    entry: LogEntry,
     judgments: CurrentJudgments,
     event_of: Callable[[str | None], Event | None],
 ) -> None:
@@ -380,7 +381,7 @@ def _learn(
         live.pass_over(entry.seq, taken_back=_is_graded(decode_judgment(entry.body)))
 
 
-def _of_plan(content: bytes, plan: Plan) -> LiveRanker | None:
+def _of_plan(content: bytes, plan: LearningPlan) -> LiveRanker | None:
     """The ranker of a snapshot; None if it is of another plan, or of another version."""
     try:
         live = LiveRanker.restore(content)
