@@ -115,6 +115,10 @@ class ParameterError(RankwrightError, ValueError):
     """An argument has an invalid value."""
 
 
+class UnknownParameterError(ParameterError, TypeError):
+    """A class or a method has no parameter of this name."""
+
+
 class DataError(RankwrightError, ValueError):
     """Arrays or files with invalid content."""
 

@@ -42,7 +42,7 @@ class Plan(NamedTuple):
     monotone: Any
     options: TreeOptions
     loss: str
-    weighting: str | None
+    weights: PairWeights
     span: tuple[float, float]
     rate: float
     known: Any  # a scorer of the trees to start from, or None
@@ -116,7 +116,7 @@ def _boost(
         estimator._monotone(categorical),
         estimator._tree_options(rows.n_features),
         estimator.loss,
-        estimator.weighting,
+        PairWeights.parse(estimator.weighting, estimator.label_gain),
         total.span,
         float(estimator.learning_rate),
         known,
@@ -179,7 +179,7 @@ class Rank:
         is_long = grades.queries.sizes.max(initial=0) > pair_losses.LONGEST
         if is_long:  # pairs may be sampled by the content of the rows
             X = join_matrices([shard.X for shard in shards])
-        weights = PairWeights.parse(plan.weighting)
+        weights = plan.weights
         losses = PairGradients(grades, X, plan.loss, weights, self._pool, plan.span)
         if is_long:
             rows = QueryPairs.of(grades).rows

@@ -25,6 +25,7 @@ from rankwright.persist.format import ModelNode, Refused, StateNode
 from rankwright.persist.scorer import SavedScorer
 from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker, find_ranker, rankers
+from rankwright.rankers.early_stopping import EarlyStopping, function_of
 from rankwright.rankers.preprocessing import IDLE, encoder_of, flat_steps, transform_of
 from rankwright.rankers.schema import Constraint, Learned, check_learned, floats, integer, texts
 from rankwright.scoring.base import Scorer, State, Transform
@@ -244,6 +245,8 @@ def _pack_params(packer: Packer, params: Mapping[str, Any], path: str) -> dict[s
     for name, value in params.items():
         if name in FLEETING or isinstance(value, np.random.RandomState | np.random.Generator):
             value = None
+        if isinstance(value, EarlyStopping) and function_of(value.measure) is not None:
+            value = None  # a function
         value = str(value) if isinstance(value, Measure) else value
         packed[name] = packer.pack(value, f"{path}.{name}")
     return packed

@@ -36,6 +36,7 @@ from rankwright.metrics.measure import warn_without_queries
 from rankwright.metrics.pairwise import pairwise_accuracy
 from rankwright.rankers import checks
 from rankwright.rankers.early_stopping import EarlyStopping, EvalSet, Validation, rows_and_grades
+from rankwright.rankers.foreign_names import check_keywords, explains_names
 from rankwright.rankers.schema import Constraint, Holds, Learned, check_parameters, integer, texts
 from rankwright.runtime import current_engine, single_threaded_blas, state_lock
 from rankwright.scoring.base import Scorer, Transform
@@ -100,6 +101,11 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     n_features_in_: int
     n_queries_in_: int
 
+    def __new__(cls, *values: Any, **parameters: Any) -> Self:
+        check_keywords(cls, parameters)  # names of other libraries are explained
+        made: Self = super().__new__(cls)
+        return made
+
     @abstractmethod
     def _fit(self, X: Any, feedback: Any) -> None:
         """Learn from checked rows (float64, C order or CSR) and feedback of an accepted type.
@@ -142,6 +148,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         state = super().__getstate__()
         return {name: value for name, value in state.items() if name != "_made"}
 
+    @explains_names
     def fit(
         self,
         X: Any,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import copy, deepcopy
 from typing import Any, ClassVar, NamedTuple
 
@@ -18,8 +18,18 @@ from rankwright.metrics.evaluation import evaluate
 from rankwright.metrics.measure import Measure
 from rankwright.rankers import schema
 
+MeasureFunction = Callable[[FloatArray, FloatArray, IntArray], float]
+
+
+def function_of(measure: Any) -> MeasureFunction | None:
+    """The measure if it is a function of scores, grades and queries, else None."""
+    is_function = callable(measure) and not isinstance(measure, Measure | type)
+    return measure if is_function else None
+
 
 def _is_measure(value: Any) -> bool:
+    if function_of(value) is not None:
+        return True
     try:
         Measure.parse(value)
     except (ValueError, TypeError, AttributeError):
@@ -35,7 +45,10 @@ class EarlyStopping(BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    measure : str or Measure, default "NDCG@10"
+    measure : str, Measure or function, default "NDCG@10"
+        A function takes the scores, the grades and the numbers of the queries of the validation
+        rows, and returns a number; higher is better. Model files do not contain functions: a loaded
+        model has None instead of such an EarlyStopping.
     n_iter_no_change : int >= 1, default 20
         Stop when this many iterations in a row were no better than the best one.
     wait_share : float >= 0, default 0.0
@@ -60,7 +73,7 @@ class EarlyStopping(BaseEstimator):  # type: ignore[misc]
     """
 
     _constraints: ClassVar = {
-        "measure": schema.Constraint("the name of a measure", _is_measure),
+        "measure": schema.Constraint("the name of a measure, or a function", _is_measure),
         "n_iter_no_change": schema.at_least(1),
         "wait_share": schema.number(0.0),
         "validation_fraction": schema.between(0.01, 0.9),
@@ -71,7 +84,7 @@ class EarlyStopping(BaseEstimator):  # type: ignore[misc]
     def __init__(
         self,
         *,
-        measure: str | Measure = "NDCG@10",
+        measure: str | Measure | MeasureFunction = "NDCG@10",
         n_iter_no_change: int = 20,
         wait_share: float = 0.0,
         validation_fraction: float = 0.2,
@@ -154,7 +167,10 @@ class Validation:
         self._stops = stopping is not None
         self._restores = stopping is not None and stopping.restore_best
         stopping = stopping or EarlyStopping()
-        self._measure = Measure.parse(stopping.measure)
+        self._function = function_of(stopping.measure)
+        named: Any = "NDCG@10" if self._function else stopping.measure
+        self._measure = Measure.parse(named)
+        self._sign = 1 if self._function else self._measure.sign
         self._patience, self._share = stopping.n_iter_no_change, stopping.wait_share
         self.start = self._scores = np.zeros(len(self._y))  # scores before the first iteration
         self.curve: list[float] = []  # the measure after each iteration
@@ -168,23 +184,34 @@ class Validation:
 
     def update(self, scores: FloatArray) -> bool:
         """Measure the scores of the rows after one more iteration; whether to stop."""
+        value = self._value(scores)
+        self.curve.append(value)
+        best = self.curve[self.best_iteration - 1]
+        if self.best_iteration == 0 or self._sign * value > self._sign * best:
+            self.best_iteration = len(self.curve)
+        patience = max(self._patience, self._share * self.best_iteration)
+        return self._stops and len(self.curve) - self.best_iteration >= patience
+
+    def _value(self, scores: FloatArray) -> float:
+        if self._function is not None:
+            value = self._function(scores, self._y, self._queries.codes)
+            if not schema.number().test(value) or not np.isfinite(value):
+                raise ParameterError(
+                    f"EarlyStopping(measure={self._function!r}) returned {value!r}: a measure is a "
+                    "finite number.",
+                    parameter="measure",
+                )
+            return float(value)
         name = str(self._measure)
         values = evaluate(scores, self._y, self._queries.codes, [self._measure])
         try:
-            value = float(values[name])
+            return float(values[name])
         except DataError:
             raise DataError(
                 f"{name} is undefined on the {self._queries.n_queries} validation queries (is "
                 "every grade the same?). Pass an eval_set with good and bad rows in a query, hold "
                 "out more queries, or choose another measure in EarlyStopping(measure=...)."
             ) from None
-        self.curve.append(value)
-        if self.best_iteration == 0 or (
-            self._measure.sign * value > self._measure.sign * self.curve[self.best_iteration - 1]
-        ):
-            self.best_iteration = len(self.curve)
-        patience = max(self._patience, self._share * self.best_iteration)
-        return self._stops and len(self.curve) - self.best_iteration >= patience
 
     def add(self, scores: FloatArray) -> bool:
         """Like ``update``, for an additive model: the scores that one iteration adds."""
@@ -194,7 +221,7 @@ class Validation:
     def resume(self, scores: FloatArray, curve: Any) -> None:
         """Go on after the iterations of this curve, which added up to these scores."""
         self._scores, self.curve = scores, [float(value) for value in curve]
-        signed = self._measure.sign * np.array(self.curve)
+        signed = self._sign * np.array(self.curve)
         self.best_iteration = int(np.argmax(signed)) + 1 if len(signed) else 0
 
     def n_kept(self, n_iterations: int) -> int:

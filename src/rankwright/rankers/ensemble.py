@@ -24,6 +24,7 @@ from rankwright.feedback.base import Grades
 from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
 from rankwright.rankers.deployment import kinds_of
+from rankwright.rankers.foreign_names import explains_names
 from rankwright.rankers.preprocessing import (
     QueryNormalizer,
     flat_steps,
@@ -164,6 +165,7 @@ class RankEnsemble(Ranker):
         ensemble._adopt(given._named(), scale)
         return ensemble
 
+    @explains_names
     def fit(  # type: ignore[override]
         self, X: Any, y: ArrayLike, *, qid: Any = None, sample_weight: ArrayLike | None = None
     ) -> Self:

@@ -33,6 +33,7 @@ from rankwright.rankers.checks import check_width
 from rankwright.rankers.deployment import holds, kinds_of
 from rankwright.rankers.early_stopping import EarlyStopping
 from rankwright.rankers.ensemble import RankEnsemble, allows_nan, needs_queries
+from rankwright.rankers.foreign_names import explains_names
 from rankwright.rankers.preprocessing import without_encoder
 from rankwright.runtime import active_engine, current_engine, map_blocks, map_jobs, n_threads
 from rankwright.selection.base import BestRanker, Progress, default_measure, scaled
@@ -195,6 +196,7 @@ class AutoRanker(BestRanker):
         self.verbose = verbose
         self.checkpoint = checkpoint
 
+    @explains_names
     def fit(
         self,
         X: Any,

@@ -169,6 +169,7 @@ class _Leaf:
     total: tuple[int, int]
     bounds: tuple[float, float]
     path: frozenset[int] = frozenset()
+    depth: int = 0
     sums: int = -1
     split: BestSplit | None = None
 
@@ -185,6 +186,8 @@ class TreeOptions:
         "majority"  # where missing values go that no row of the node had, or "low"
     )
     interactions: tuple[frozenset[int], ...] = ()
+    max_depth: int | None = None
+    min_split_gain: float = 0.0  # as ``Node.gain`` counts it
 
 
 class Peers(Protocol):
@@ -403,8 +406,9 @@ class Grower:
         rest = leaf.total[0] - split.total[0], leaf.total[1] - split.total[1]
         left_bounds, right_bounds = self._child_bounds(leaf, rest, split.total)
         path = leaf.path | {split.feature}
-        left = _Leaf(Node(), leaf.start, middle, rest, left_bounds, path)
-        right = _Leaf(Node(), middle, leaf.stop, split.total, right_bounds, path)
+        depth = leaf.depth + 1
+        left = _Leaf(Node(), leaf.start, middle, rest, left_bounds, path, depth)
+        right = _Leaf(Node(), middle, leaf.stop, split.total, right_bounds, path, depth)
         for child in (left, right):
             child.node.cover = child.stop - child.start
         self._make_inner(tree, leaf.node, split, (left.node, right.node))
@@ -480,6 +484,8 @@ class Grower:
         at = first_best(best.gain[:, i].tolist()), i
         if best.feature[at] < 0 or best.gain[at] <= self._least:
             return None
+        if best.gain[at] * self._gain_unit < self.options.min_split_gain:
+            return None
         return BestSplit(
             float(best.gain[at]), int(best.feature[at]), int(best.bin_threshold[at]),
             best.goes_right[at].copy(),
@@ -491,6 +497,9 @@ class Grower:
         return leaf.total[1] & ((1 << self._growth.bits) - 1)
 
     def _may_split(self, leaf: _Leaf) -> bool:
+        deepest = self.options.max_depth
+        if deepest is not None and leaf.depth >= deepest:
+            return False
         return self._counted(leaf) >= 2 * self._growth.min_samples
 
     def _allowed(self, leaf: _Leaf) -> BoolArray:

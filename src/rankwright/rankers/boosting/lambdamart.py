@@ -59,6 +59,16 @@ def _are_features(values: Any) -> bool:
     )
 
 
+def _are_gains(values: Any) -> bool:
+    if isinstance(values, str | dict) or not np.iterable(values):
+        return False
+    gains = np.asarray(values)
+    is_vector = gains.ndim == 1 and len(gains) >= 2 and gains.dtype.kind in "iuf"
+    return is_vector and bool(
+        np.isfinite(gains).all() and gains[0] >= 0 and (np.diff(gains) >= 0).all()
+    )
+
+
 FEATURES = schema.Constraint("a list of features or a mask", _are_features)
 
 
@@ -82,6 +92,11 @@ class LambdaMART(BoostedRanker):
     max_leaf_nodes : int >= 2, default 31
     min_samples_leaf : int >= 1, default 20
         Minimum number of rows in a leaf.
+    max_depth : int >= 1 or None, default None
+        Maximum number of splits between the root and a leaf.
+    min_split_gain : float >= 0, default 0.0
+        Split only if the gain is at least this, in the unit of ``node_gain_``. Gains shrink from
+        round to round, so this also ends training.
     l2_regularization : float >= 0, default 1.0
         Added to the Hessian of a leaf, counted in rows of average Hessian.
     max_bins : int from 2 to 255, default 255
@@ -95,6 +110,9 @@ class LambdaMART(BoostedRanker):
         ``"NDCG"``, ``"AP"``, ``"ERR"`` or ``"RR"``: by the change of the measure if its rows were
         swapped; with a truncation level, as in ``"NDCG@30"``, only pairs with a row among
         the first 30 count.
+    label_gain : list of float or None, default None
+        What NDCG counts for the grades 0, 1, 2, ..., never decreasing; None: 2^grade - 1. Only with
+        a weighting by NDCG. Measures have the gain 2^grade - 1 all the same.
     subsample : float, 0 < share <= 1, default 1.0
         The share of the queries that each tree is grown on, drawn at random.
     colsample_bytree : float, 0 < share <= 1, default 1.0
@@ -171,6 +189,8 @@ class LambdaMART(BoostedRanker):
         "learning_rate": schema.between(1e-6, 1.0),
         "max_leaf_nodes": schema.at_least(2),
         "min_samples_leaf": schema.at_least(1),
+        "max_depth": schema.optional(schema.at_least(1)),
+        "min_split_gain": schema.number(0.0),
         "l2_regularization": schema.number(0.0),
         "max_bins": schema.Constraint(
             "an integer from 2 to 255", lambda v: schema.at_least(2).test(v) and v <= 255
@@ -181,6 +201,9 @@ class LambdaMART(BoostedRanker):
             )
         ),
         "weighting": WEIGHTING,
+        "label_gain": schema.optional(
+            schema.Constraint("a list of gains >= 0 that never decrease", _are_gains)
+        ),
         "subsample": schema.positive(1.0),
         "colsample_bytree": schema.positive(1.0),
         "monotonic_cst": schema.optional(
@@ -223,10 +246,13 @@ class LambdaMART(BoostedRanker):
         learning_rate: float = 0.1,
         max_leaf_nodes: int = 31,
         min_samples_leaf: int = 20,
+        max_depth: int | None = None,
+        min_split_gain: float = 0.0,
         l2_regularization: float = 1.0,
         max_bins: int = 255,
         loss: str = "logistic",
         weighting: str | None = "NDCG@30",
+        label_gain: Any = None,
         subsample: float = 1.0,
         colsample_bytree: float = 1.0,
         monotonic_cst: Any = None,
@@ -243,10 +269,13 @@ class LambdaMART(BoostedRanker):
         self.learning_rate = learning_rate
         self.max_leaf_nodes = max_leaf_nodes
         self.min_samples_leaf = min_samples_leaf
+        self.max_depth = max_depth
+        self.min_split_gain = min_split_gain
         self.l2_regularization = l2_regularization
         self.max_bins = max_bins
         self.loss = loss
         self.weighting = weighting
+        self.label_gain = label_gain
         self.subsample = subsample
         self.colsample_bytree = colsample_bytree
         self.monotonic_cst = monotonic_cst
@@ -329,7 +358,7 @@ class LambdaMART(BoostedRanker):
         first = self._first_scores(start, X.shape[0], validation)
         known, n_known, n_new = self._resumed(validation, start.n_more)
         with Team(None if self.n_jobs in (None, -1) else self.n_jobs) as pool:
-            weights = PairWeights.parse(self.weighting)
+            weights = PairWeights.parse(self.weighting, self.label_gain)
             losses = gradients_of(feedback, X, self.loss, weights, pool)
             trees: list[Tree] = []
             if len(losses.rows):
@@ -473,6 +502,8 @@ class LambdaMART(BoostedRanker):
             self.min_samples_leaf,
             self.l2_regularization,
             interactions=self._interactions(n_features),
+            max_depth=self.max_depth,
+            min_split_gain=self.min_split_gain,
         )
 
     def _keep(self, known: Trees | None, trees: list[Tree], n_features: int) -> None:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.exceptions import ParameterError
+from rankwright.exceptions import FeedbackError, ParameterError
 from rankwright.feedback.base import Grades
 from rankwright.feedback.losses import (
     GRADE_DIFFERENCE,
@@ -65,9 +65,15 @@ class PairWeights:
 
     name: str | None
     cutoff: int = NO_CUTOFF
+    label_gain: tuple[float, ...] | None = None  # of the grades 0, 1, 2, ...; None: 2^grade - 1
 
     @classmethod
-    def parse(cls, text: str | None) -> PairWeights:
+    def parse(cls, text: str | None, label_gain: Any = None) -> PairWeights:
+        if label_gain is not None and not str(text).startswith("NDCG"):
+            raise ParameterError(
+                f"label_gain with weighting={text!r}: only NDCG counts gains. Leave it out, or "
+                "set weighting='NDCG@30'."
+            )
         if text is None or text == "grade_difference":
             return cls(text)
         match = _BY_RANK.fullmatch(str(text))
@@ -76,7 +82,8 @@ class PairWeights:
                 f"weighting={text!r}: use None, 'grade_difference', 'NDCG', 'AP', 'ERR' or 'RR', "
                 "with a truncation level as in 'NDCG@30'."
             )
-        return cls(match[1], int(match[2]) if match[2] else NO_CUTOFF)
+        gains = None if label_gain is None else tuple(map(float, label_gain))
+        return cls(match[1], int(match[2]) if match[2] else NO_CUTOFF, gains)
 
     @property
     def code(self) -> int:
@@ -105,11 +112,15 @@ class PairWeights:
         lowest, highest = span or (grade.min(), grade.max())
         if self.name in ("AP", "RR"):
             return np.asarray((grade > lowest).astype(np.float64))
-        grade = np.minimum(grade - min(0.0, lowest), MAX_GAIN_GRADE)
-        check_gains(pairs.grade, np.exp2(grade) - 1.0)
+        if self.label_gain is not None:
+            gain = _looked_up(grade, self.label_gain)
+        else:
+            grade = np.minimum(grade - min(0.0, lowest), MAX_GAIN_GRADE)
+            gain = np.exp2(grade) - 1.0
+            check_gains(pairs.grade, gain)
         if self.name == "ERR":
-            return np.asarray((np.exp2(grade) - 1.0) / np.exp2(min(highest, MAX_GAIN_GRADE)))
-        gain, group = np.exp2(grade) - 1.0, pairs.group
+            return np.asarray(gain / np.exp2(min(highest, MAX_GAIN_GRADE)))
+        group = pairs.group
         # The ideal list, best grade first, down to the truncation level.
         order = np.repeat(np.lexsort((-gain, group)), copies[np.lexsort((-gain, group))])
         first = np.concatenate([[0], np.cumsum(np.bincount(group, copies))]).astype(np.int64)
@@ -117,6 +128,17 @@ class PairWeights:
         worth = np.where(position < self.cutoff, discount[position], 0.0) * gain[order]
         ideal = np.bincount(group[order], worth, pairs.n_units)
         return np.asarray(gain / np.where(ideal > 0, ideal, 1.0)[group])
+
+
+def _looked_up(grade: FloatArray, label_gain: tuple[float, ...]) -> FloatArray:
+    """The gain of each grade, a whole number that counts from 0."""
+    bad = (grade != np.round(grade)) | (grade < 0) | (grade >= len(label_gain))
+    if bad.any():
+        raise FeedbackError(
+            f"label_gain has the gains of the grades 0 to {len(label_gain) - 1}, and y has the "
+            f"grade {grade[np.argmax(bad)]:g}. Give a gain for every grade, from 0 on."
+        )
+    return np.asarray(label_gain)[grade.astype(np.int64)]
 
 
 def _is_weighting(value: Any) -> bool:

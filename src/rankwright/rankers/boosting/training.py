@@ -36,6 +36,7 @@ from rankwright.rankers.boosting.weak_learners.features import (
     feature_scan,
 )
 from rankwright.rankers.early_stopping import Validation
+from rankwright.rankers.foreign_names import explains_names
 from rankwright.runtime import Team
 from rankwright.scoring.base import Scorer
 
@@ -223,6 +224,7 @@ class BoostedRanker(Explained):
     _scores_as: ClassVar = "trees"
     _multiplies: ClassVar = False
 
+    @explains_names
     def fit(
         self,
         X: Any,

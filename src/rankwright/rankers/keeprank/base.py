@@ -17,6 +17,7 @@ from rankwright.feedback.pairs import Pairs
 from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
 from rankwright.rankers.early_stopping import EARLY_STOPPING, Validation, run_passes
+from rankwright.rankers.foreign_names import explains_names
 from rankwright.rankers.kernels import dense
 from rankwright.rankers.schema import Learned, floats, integer, real
 from rankwright.scoring.base import Scorer
@@ -207,6 +208,7 @@ class RelaxationRanker(Ranker):
     def _passes(self, rows: FloatArray, feedback: Feedback) -> Iterator[None]:
         """Make one pass after the other; the learned attributes are set at every ``yield``."""
 
+    @explains_names
     def fit(  # type: ignore[override]
         self, X: Any, y: ArrayLike, *, qid: Any = None, eval_set: Any = None, eval_qid: Any = None
     ) -> Self:

@@ -34,6 +34,7 @@ from rankwright.feedback.base import (
 from rankwright.rankers import checks, schema
 from rankwright.rankers.base import Ranker
 from rankwright.rankers.early_stopping import EARLY_STOPPING, Validation, run_passes
+from rankwright.rankers.foreign_names import explains_names
 from rankwright.rankers.kernels import Gram
 from rankwright.rankers.schema import Learned, floats, integer
 from rankwright.runtime import exclusive
@@ -207,6 +208,7 @@ class OnlineRanker(Ranker):
     def _end_pass(self) -> None:
         """Tidy up after one pass of ``fit`` over all rows."""
 
+    @explains_names
     def fit(  # type: ignore[override]
         self, X: Any, y: ArrayLike, *, qid: Any = None, eval_set: Any = None, eval_qid: Any = None
     ) -> Self:

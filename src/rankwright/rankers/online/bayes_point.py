@@ -15,6 +15,7 @@ from rankwright.exceptions import DegenerateDataWarning
 from rankwright.feedback.base import Feedback, Grades
 from rankwright.rankers import checks, schema
 from rankwright.rankers.base import Ranker
+from rankwright.rankers.foreign_names import explains_names
 from rankwright.rankers.online.base import ThresholdRanker, repeated_rows
 from rankwright.rankers.online.prank import PRank
 from rankwright.rankers.schema import floats, integer, integers
@@ -104,6 +105,7 @@ class BayesPoint(Ranker):
         self.n_estimators = n_estimators
         self.random_state = random_state
 
+    @explains_names
     def fit(self, X: Any, y: ArrayLike, *, qid: Any = None) -> Self:  # type: ignore[override]
         """Train the members, each on all rows in a different order.
 

@@ -1,0 +1,116 @@
+"""Names of LightGBM, XGBoost and CatBoost: some exist, and an error says what the others are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import rankwright as rw
+from rankwright.data.datasets.synthetic import make_queries
+from rankwright.exceptions import FeedbackError, ParameterError, UnknownParameterError
+from rankwright.rankers import EarlyStopping
+from rankwright.rankers.foreign_names import ADVICE, OURS
+from rankwright.scoring.trees import Trees
+
+
+@pytest.fixture(scope="module")
+def items():
+    return make_queries(30, docs_per_query=20, n_features=4, random_state=0)
+
+
+@pytest.mark.parametrize("name", sorted(OURS))
+def test_a_name_of_another_library_is_explained(name):
+    with pytest.raises(UnknownParameterError, match=OURS[name]) as caught:
+        rw.LambdaMART(**{name: 1})
+    assert caught.value.parameter == name
+    assert isinstance(caught.value, TypeError)
+    assert OURS[name] in rw.LambdaMART().get_params()
+
+
+@pytest.mark.parametrize("name", ["group", "position", "feature_name", "eval_metric", "init_model"])
+def test_an_argument_of_fit_of_another_library_is_explained(name, items):
+    with pytest.raises(UnknownParameterError) as caught:
+        rw.LambdaMART().fit(items.X, items.y, qid=items.qid, **{name: [20] * 30})
+    assert caught.value.fix == ADVICE[name]
+
+
+def test_a_misspelled_parameter_is_guessed_and_an_unknown_one_listed():
+    with pytest.raises(UnknownParameterError, match=r"Did you mean learning_rate\?"):
+        rw.LambdaMART(learningrate=0.1)
+    with pytest.raises(UnknownParameterError, match="alpha"):
+        rw.RidgeRanker(frobnicate=1)
+
+
+def test_max_depth_bounds_the_splits_above_a_leaf(items):
+    deep = rw.LambdaMART(n_estimators=5, min_samples_leaf=1).fit(items.X, items.y, qid=items.qid)
+    flat = rw.LambdaMART(n_estimators=5, min_samples_leaf=1, max_depth=2)
+    flat.fit(items.X, items.y, qid=items.qid)
+    assert depth(flat._scorer()) == 2 < depth(deep._scorer())
+    same = rw.LambdaMART(n_estimators=5, min_samples_leaf=1, max_depth=100)
+    same.fit(items.X, items.y, qid=items.qid)
+    np.testing.assert_array_equal(same.decision_function(items.X), deep.decision_function(items.X))
+
+
+def depth(trees: Trees) -> int:
+    level = np.zeros(len(trees.feature), int)
+    for node in range(len(level)):  # children come after their parent
+        if trees.feature[node] >= 0:
+            level[[trees.low[node], trees.high[node]]] = level[node] + 1
+    return int(level.max())
+
+
+def test_splits_have_at_least_the_gain_that_is_asked_for(items):
+    every = rw.LambdaMART(n_estimators=3).fit(items.X, items.y, qid=items.qid)
+    gains = every.node_gain_[every.node_feature_ >= 0]
+    least = float(np.median(gains))
+    some = rw.LambdaMART(n_estimators=3, min_split_gain=least)
+    some.fit(items.X, items.y, qid=items.qid)
+    kept = some.node_gain_[some.node_feature_ >= 0]
+    assert 0 < len(kept) < len(gains)
+    assert kept.min() >= least
+
+
+def test_label_gains_of_two_to_the_grade_are_the_default(items):
+    gains = [2.0**grade - 1 for grade in range(int(items.y.max()) + 1)]
+    default = rw.LambdaMART(n_estimators=5).fit(items.X, items.y, qid=items.qid)
+    given = rw.LambdaMART(n_estimators=5, label_gain=gains).fit(items.X, items.y, qid=items.qid)
+    linear = rw.LambdaMART(n_estimators=5, label_gain=range(len(gains)))
+    linear.fit(items.X, items.y, qid=items.qid)
+    expected = default.decision_function(items.X)
+    np.testing.assert_array_equal(given.decision_function(items.X), expected)
+    assert not np.array_equal(linear.decision_function(items.X), expected)
+
+
+def test_label_gains_are_needed_for_every_grade_and_only_by_ndcg(items):
+    with pytest.raises(FeedbackError, match="the grade"):
+        rw.LambdaMART(label_gain=[0, 1]).fit(items.X, items.y + 5, qid=items.qid)
+    with pytest.raises(ParameterError, match="only NDCG"):
+        rw.LambdaMART(label_gain=[0, 1], weighting="AP").fit(items.X, items.y, qid=items.qid)
+    with pytest.raises(ParameterError, match="never decrease"):
+        rw.LambdaMART(label_gain=[1, 0]).fit(items.X, items.y, qid=items.qid)
+
+
+def test_a_function_stops_training_as_the_measure_does(items, tmp_path):
+    def ndcg(scores, y, qid):
+        return float(rw.evaluate(scores, y, qid, ["NDCG@10"])["NDCG@10"])
+
+    fitted = []
+    for measure in ("NDCG@10", ndcg):
+        stopping = EarlyStopping(measure=measure, n_iter_no_change=5)
+        model = rw.LambdaMART(n_estimators=40, early_stopping=stopping, min_samples_leaf=2)
+        fitted.append(model.fit(items.X, items.y, qid=items.qid))
+    np.testing.assert_array_equal(fitted[0].validation_, fitted[1].validation_)
+    assert fitted[0].best_iteration_ == fitted[1].best_iteration_
+    rw.save(fitted[1], tmp_path / "model.rw")
+    loaded = rw.load(tmp_path / "model.rw")
+    assert loaded.early_stopping is None
+    np.testing.assert_array_equal(
+        loaded.decision_function(items.X), fitted[1].decision_function(items.X)
+    )
+
+
+def test_a_function_that_measures_nothing_is_refused(items):
+    stopping = EarlyStopping(measure=lambda scores, y, qid: float("nan"))
+    with pytest.raises(ParameterError) as caught:
+        rw.LambdaMART(early_stopping=stopping).fit(items.X, items.y, qid=items.qid)
+    assert caught.value.parameter == "measure"
