@@ -151,6 +151,7 @@ def test_the_commands_of_the_guide_run_in_the_order_printed(
     assert (tmp_path / "compare.html").exists()
 
 
+@pytest.mark.filterwarnings("default::rankwright.exceptions.UnknownLevelWarning")
 @pytest.mark.parametrize("page", sorted(path.name for path in GUIDE.glob("tutorial_*.md")))
 def test_a_tutorial_runs_as_printed(page: str, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -114,3 +114,24 @@ def test_a_function_that_measures_nothing_is_refused(items):
     with pytest.raises(ParameterError) as caught:
         rw.LambdaMART(early_stopping=stopping).fit(items.X, items.y, qid=items.qid)
     assert caught.value.parameter == "measure"
+
+
+def test_a_category_without_any_value_is_no_information():
+    rng = np.random.default_rng(0)
+    X, y, qid = rng.normal(size=(200, 2)), rng.integers(0, 3, 200), np.repeat(np.arange(20), 10)
+    empty = np.column_stack([X, np.full(200, np.nan)])
+    plain = rw.LambdaMART(n_estimators=3).fit(X, y, qid=qid)
+    model = rw.LambdaMART(n_estimators=3, categorical_features=[2]).fit(empty, y, qid=qid)
+    np.testing.assert_array_equal(model.decision_function(empty), plain.decision_function(X))
+
+
+def test_categories_of_a_data_frame_name_the_codes_of_an_encoder():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"price": [1.0, 2, 3, 4], "color": pd.Categorical(list("aabb"))})
+    ranker = rw.LambdaMART(categorical_features=["color"], n_estimators=2, min_samples_leaf=1)
+    with pytest.raises(rw.DataError, match="'color': 'codes'"):
+        ranker.fit(frame, [0, 1, 0, 1])
+    encoder = rw.features.TableEncoder(kinds={"color": "codes"})
+    ranker.set_params(categorical_features=[1])
+    model = rw.RankPipeline([("encode", encoder), ("rank", ranker)]).fit(frame, [0, 1, 0, 1])
+    assert model.rank(frame)[[1, 3]].max() < model.rank(frame)[[0, 2]].max()

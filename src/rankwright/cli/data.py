@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import tempfile
 from typing import Annotated, Any, Literal
@@ -44,8 +45,11 @@ def check(
     names = {"format": "--ratings-format"} if kind == "ratings" else {}
     failed, result = findings.failures(strict=strict), findings.summary(strict=strict)
     rows = [vars(f) | {"fix": sh.spelled(f.fix, **names)} for f in findings]
-    about = {"data": data, "passed": not failed, "findings": rows}
-    sh.answer(json, f"{sh.spelled(findings.text(), **names)}\n{data}: {result}", about)
+    drops = [word for name in findings.columns for word in ("--drop", name)]
+    command = shlex.join(["rankwright", "train", data, *drops]) if drops else None
+    about = {"data": data, "passed": not failed, "findings": rows, "command": command}
+    text = f"{sh.spelled(findings.text(), **names)}\n{data}: {result}"
+    sh.answer(json, text + (f"\nwithout these columns: {command}" if command else ""), about)
     if failed:
         sys.exit(3 if any(finding.rule == "readable" for finding in findings.failed) else 1)
 

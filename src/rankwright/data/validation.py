@@ -33,6 +33,7 @@ from rankwright.data.runs import Qrels, Run
 from rankwright.data.validation_rules import (
     FEATURE_RULES,
     ITEM_RULES,
+    LEAK_RULES,
     LOG_RULES,
     PAIR_RULES,
     RATING_RULES,
@@ -72,6 +73,11 @@ class Findings(Sequence[Finding]):
     def failed(self) -> list[Finding]:
         """The findings with the status FAIL."""
         return self.failures()
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that should be left out: leaks, and ids."""
+        return list(dict.fromkeys(name for finding in self for name in finding.columns))
 
     def failures(self, *, strict: bool = False) -> list[Finding]:
         """The findings with the status FAIL; with ``strict`` also those with WARN."""
@@ -117,9 +123,9 @@ def validate(
     """Check items, ratings, a log or a file for problems that invalidate results.
 
     Items: grades, queries of one item or one grade, repeated ids, copies and contradictions,
-    constant features, a feature that is the grade. Ratings: repeated pairs, users who tell nothing
-    about order. Logs: clicks, sessions, positions, items that never move. Pairs: contradictions.
-    Files: also lines and columns that cannot be read; the rest is still checked.
+    constant features, features that give the grade away or identify rows. Ratings: repeated pairs,
+    users who tell nothing about order. Logs: clicks, sessions, positions, items that never move.
+    Pairs: contradictions. Files: also lines and columns that cannot be read; the rest is checked.
 
     Parameters
     ----------
@@ -149,6 +155,9 @@ def validate(
     WARN  constant features: 1 of 2 features have the same value in all items: feature 2
           fix: remove them; they have no information about the order
     PASS  grade among the features: no feature repeats the grade
+    PASS  one feature alone: no feature alone orders the queries
+    PASS  known too late: no feature is named after clicks or orders
+    PASS  ids among the features: no feature numbers the rows
     """
     if isinstance(data, ImpressionLog):
         source = kind = "log"
@@ -223,6 +232,8 @@ def reading_notes(items: Items, y: Any = None) -> list[Message]:
             fix, setting = "Name the column of the query with ", Setting("qid")
         notes.append(Message(f"{fault}, so all items are taken as one list. {fix}", setting, "."))
     findings = click_findings(items, y)
+    if items.n_features and items.y is not None:
+        findings += [f for f in apply_rules(LEAK_RULES, items, None) if f.status != "PASS"]
     return [*notes, *(Message(f"warning: {f.reason}; ", f.fix) for f in findings)]
 
 
@@ -236,7 +247,8 @@ def click_findings(items: Items, grade: Any) -> list[Finding]:
         if plain_name(name) in LOG_COLUMNS["position"]:
             reason = f"{name!r} is where the item was shown: it is not known before ranking"
             fix = Message("leave it out: ", Setting("drop", [name]), f"; {_UNBIASED}")
-            findings.append(Finding("position among the features", "FAIL", reason, None, fix))
+            rule = "position among the features"
+            findings.append(Finding(rule, "FAIL", reason, None, fix, (name,)))
     return findings
 
 

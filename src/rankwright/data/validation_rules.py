@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,26 +13,52 @@ from numpy.typing import NDArray
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.behavior.impressions import ImpressionLog
 from rankwright.data.behavior.ratings import Ratings, first_twice
+from rankwright.data.columns import NEARLY_ALL
 from rankwright.data.io.logs.preferences import Preferences
 from rankwright.data.items import Items
 from rankwright.data.queries import Queries
 from rankwright.exceptions import Message, Setting
 
 Status = Literal["PASS", "WARN", "FAIL"]
-Fault = tuple[Status, str, int | None, str]  # status, reason, row, fix
 Lines = IntArray | None  # the line of each row; None where a line holds several ratings
+
+MANY_PAIRS = 20_000  # pairs of rows that are compared to find a leak
+FEW_PAIRS, FEW_QUERIES = 100, 10  # with fewer, a feature may order them by chance
+ALONE = 0.9  # the share of pairs in order from which one feature alone is too good to be true
+RELATED = 0.6  # the share from which a column with a telling name says something about the grade
+MANY_ROWS = 50  # with fewer, all values may differ by chance
+LATE = re.compile(
+    r"(?<![a-z])((click|order|purchase|conversion|booking|sale|return|refund)(s|ed)?|after|bought|"
+    r"sold|revenue|dwell|added_to_cart)(?![a-z])"
+)
+
+
+class Fault(NamedTuple):
+    """What a rule found; ``columns`` are those to leave out."""
+
+    status: Status
+    reason: str
+    row: int | None
+    fix: str
+    columns: tuple[str, ...] = ()
+
+
 Rule = tuple[str, str, Callable[[Any, Any], Fault | None]]  # name, what holds, check
 
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of one check; ``line`` is the row, from 1, for data in memory."""
+    """The result of one check; ``line`` is the row, from 1, for data in memory.
+
+    ``columns`` are columns of the table that should be left out.
+    """
 
     rule: str
     status: Status
     reason: str
     line: int | None = None
     fix: str = ""
+    columns: tuple[str, ...] = ()
 
 
 def apply_rules(rules: Sequence[Rule], data: Any, lines: Lines) -> Iterator[Finding]:
@@ -40,9 +67,9 @@ def apply_rules(rules: Sequence[Rule], data: Any, lines: Lines) -> Iterator[Find
         if fault is None:
             yield Finding(name, "PASS", holds)
         else:
-            status, reason, row, fix = fault
+            row = fault.row
             line = None if row is None or lines is None else int(lines[row])
-            yield Finding(name, status, reason, line, fix)
+            yield Finding(name, fault.status, fault.reason, line, fault.fix, fault.columns)
 
 
 def _all_equal(values: FloatArray, groups: Queries) -> NDArray[np.bool_]:
@@ -61,26 +88,26 @@ def _first(groups: Queries, chosen: NDArray[np.bool_]) -> tuple[int, Any]:
 def _check_grades(items: Items, lines: IntArray) -> Fault | None:
     if np.unique(items.y).size == 1:
         reason = f"every item has the grade {items.y[0]:g}: there is nothing to learn"
-        return "FAIL", reason, None, "check that this is the column of the grades"
+        return Fault("FAIL", reason, None, "check that this is the column of the grades")
     odd = (items.y < 0) | (items.y > 30) | (items.y != np.round(items.y))
     if not odd.any():
         return None
     row = int(np.argmax(odd))
     reason = f"grade {items.y[row]:g}: NDCG takes whole grades from 0 to 30 ({odd.sum():,})"
-    return "WARN", reason, row, "measure pairs (Disagreement), or map the grades"
+    return Fault("WARN", reason, row, "measure pairs (Disagreement), or map the grades")
 
 
 def _check_queries(items: Items, lines: IntArray) -> Fault | None:
     if items.qid is None:
         fix = Message("write qid:<id> on each line, or name the column: ", Setting("qid", "NAME"))
-        return "WARN", "there are no query ids, so all items count as one query", None, fix
+        return Fault("WARN", "there are no query ids, so all items count as one query", None, fix)
     single = items.queries.sizes == 1
     if not single.any():
         return None
     row, query = _first(items.queries, single)
     reason = f"query {query} has a single item ({single.sum():,} of {len(single)} queries)"
     status: Status = "FAIL" if single.all() else "WARN"
-    return status, reason, row, "remove such queries: they have no pairs to learn from"
+    return Fault(status, reason, row, "remove such queries: they have no pairs to learn from")
 
 
 def _check_one_grade(items: Items, lines: IntArray) -> Fault | None:
@@ -93,7 +120,7 @@ def _check_one_grade(items: Items, lines: IntArray) -> Fault | None:
     share = f"{flat.sum():,} of {len(flat)} queries"
     reason = f"{name}all items have the grade {items.y[row]:g} ({share})"
     status: Status = "FAIL" if equal.all() else "WARN"
-    return status, reason, row, "judge more items of these queries, or remove them"
+    return Fault(status, reason, row, "judge more items of these queries, or remove them")
 
 
 def _check_ids(items: Items, lines: IntArray) -> Fault | None:
@@ -106,7 +133,7 @@ def _check_ids(items: Items, lines: IntArray) -> Fault | None:
         if key in seen:
             query = "" if items.qid is None else f" of query {items.qid[row]}"
             reason = f"item {key[1]}{query} is on line {lines[seen[key]]} already"
-            return "FAIL", reason, row, "keep one of the two lines"
+            return Fault("FAIL", reason, row, "keep one of the two lines")
         seen[key] = row
     return None
 
@@ -124,11 +151,11 @@ def _check_duplicates(items: Items, lines: IntArray) -> Fault | None:
                 f"the same features as line {lines[earlier]} in the same query, but grade "
                 f"{items.y[row]:g} instead of {items.y[earlier]:g}"
             )
-            return "WARN", reason, row, "no ranker can distinguish them: judge them again"
+            return Fault("WARN", reason, row, "no ranker can distinguish them: judge them again")
     if not repeats.any():
         return None
     reason = f"a copy of an item: same query, features and grade ({repeats.sum():,})"
-    return "WARN", reason, int(np.argmax(repeats)), "remove copies, unless they are weights"
+    return Fault("WARN", reason, int(np.argmax(repeats)), "remove copies, unless they are weights")
 
 
 def _check_constant(items: Items, lines: IntArray) -> Fault | None:
@@ -139,7 +166,7 @@ def _check_constant(items: Items, lines: IntArray) -> Fault | None:
     status: Status = "FAIL" if len(constant) == items.n_features else "WARN"
     share = f"{len(constant)} of {items.n_features} features"
     reason = f"{share} have the same value in all items: {names}"
-    return status, reason, None, "remove them; they have no information about the order"
+    return Fault(status, reason, None, "remove them; they have no information about the order")
 
 
 def _check_leakage(items: Items, lines: IntArray) -> Fault | None:
@@ -153,8 +180,116 @@ def _check_leakage(items: Items, lines: IntArray) -> Fault | None:
             correlation = np.corrcoef(column, items.y)[0, 1]
         if abs(correlation) > 1 - 1e-9:
             reason = f"{_name(items, k)} is the grade itself (correlation {correlation:+.3f})"
-            return "FAIL", reason, None, "remove it: it will not be known for new items"
+            fix = "remove it: it will not be known for new items"
+            return Fault("FAIL", reason, None, fix, _columns(items, [k]))
     return None
+
+
+def _check_alone(items: Items, lines: IntArray) -> Fault | None:
+    """A feature that orders queries almost perfectly was probably made from the grade."""
+    order = _shares_in_order(items)
+    alone = [k for k, share in enumerate(order) if share >= ALONE]
+    if not alone:
+        return None
+    names = ", ".join(f"{_name(items, k)} ({order[k]:.0%})" for k in alone[:8])
+    reason = f"one feature alone puts almost all pairs of held-out queries in order: {names}"
+    return Fault("WARN", reason, None, _leave_out(items, alone), _columns(items, alone))
+
+
+def _check_late(items: Items, lines: IntArray) -> Fault | None:
+    """A feature named after what people do with a result, and that goes with the grade."""
+    if items.feature_names is None:
+        return None
+    named = [k for k, name in enumerate(items.feature_names) if LATE.search(name.lower())]
+    if not named:
+        return None
+    order = _shares_in_order(items, named)
+    late = [k for k in named if order[k] >= RELATED]
+    if not late:
+        return None
+    names = ", ".join(f"{_name(items, k)} ({order[k]:.0%} of pairs)" for k in late[:8])
+    reason = f"by their names, known only after the click, and they go with the grade: {names}"
+    return Fault("WARN", reason, None, _leave_out(items, late), _columns(items, late))
+
+
+def _check_unique(items: Items, lines: IntArray) -> Fault | None:
+    """Whole numbers that are different in almost every row identify rows."""
+    if items.n_items < MANY_ROWS:
+        return None
+    unique = []
+    for k in range(items.n_features):
+        column = _column(items, k)
+        known = column[~np.isnan(column)]
+        is_whole = len(known) >= MANY_ROWS and bool((known == np.round(known)).all())
+        if is_whole and len(np.unique(known)) >= NEARLY_ALL * items.n_items:
+            unique.append(k)
+    if not unique:
+        return None
+    names = ", ".join(_name(items, k) for k in unique[:8])
+    reason = f"a different whole number in almost every row, like an id: {names}"
+    return Fault("WARN", reason, None, _leave_out(items, unique), _columns(items, unique))
+
+
+def _shares_in_order(items: Items, columns: Sequence[int] | None = None) -> FloatArray:
+    """The share of pairs of rows that a feature alone puts in order; 0 where there are few.
+
+    The direction of a feature is found on every other query, and the share is measured on the rest.
+    A pair of equal values counts one half.
+    """
+    share = np.zeros(items.n_features)
+    queries = items.queries
+    upper, lower = _some_pairs(items)
+    code = queries.codes[upper]
+    if len(upper) < FEW_PAIRS or len(np.unique(code)) < FEW_QUERIES:
+        return share
+    held_out = code % 2 == 1
+    for k in range(items.n_features) if columns is None else columns:
+        column = _column(items, k)
+        with np.errstate(invalid="ignore"):
+            sign = np.nan_to_num(np.sign(column[upper] - column[lower]))
+        if held_out.any() and not held_out.all():
+            rising = sign[~held_out].sum() >= 0
+            share[k] = 0.5 + 0.5 * sign[held_out].mean() * (1 if rising else -1)
+    return share
+
+
+def _some_pairs(items: Items) -> tuple[IntArray, IntArray]:
+    """Pairs of rows of a query with different grades, the better one first."""
+    order, code = items.queries.order, np.sort(items.queries.codes)
+    uppers, lowers, total = [], [], 0
+    for step in range(1, int(items.queries.sizes.max(initial=1))):
+        same = code[step:] == code[:-step]
+        one, two = order[step:][same], order[:-step][same]
+        differ = items.y[one] != items.y[two]
+        one, two = one[differ], two[differ]
+        is_first = items.y[one] > items.y[two]
+        uppers.append(np.where(is_first, one, two))
+        lowers.append(np.where(is_first, two, one))
+        total += len(one)
+        if total >= MANY_PAIRS:
+            break
+    if not uppers:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    upper, lower = np.concatenate(uppers), np.concatenate(lowers)
+    chosen = np.linspace(0, len(upper) - 1, min(len(upper), MANY_PAIRS)).astype(np.int64)
+    return upper[chosen], lower[chosen]
+
+
+def _columns(items: Items, features: Sequence[int]) -> tuple[str, ...]:
+    """The columns of the table that these features were made of."""
+    if items.feature_names is None:
+        return ()
+    names = [items.feature_names[k] for k in features]
+    if items.encoding is not None:
+        made = {name: c.name for c in items.encoding.columns for name in c.feature_names()}
+        names = [made[name] for name in names]
+    return tuple(dict.fromkeys(names))
+
+
+def _leave_out(items: Items, features: Sequence[int]) -> str:
+    columns = list(_columns(items, features))
+    why = "remove what is not known when the list is ranked"
+    return Message(f"{why}: ", Setting("drop", columns)) if columns else why
 
 
 ITEM_RULES: list[Rule] = [
@@ -167,7 +302,11 @@ FEATURE_RULES: list[Rule] = [
     ("duplicates", "no two items are the same", _check_duplicates),
     ("constant features", "every feature varies", _check_constant),
     ("grade among the features", "no feature repeats the grade", _check_leakage),
+    ("one feature alone", "no feature alone orders the queries", _check_alone),
+    ("known too late", "no feature is named after clicks or orders", _check_late),
+    ("ids among the features", "no feature numbers the rows", _check_unique),
 ]
+LEAK_RULES: list[Rule] = FEATURE_RULES[-4:]
 
 
 def check_against(items: Items, other: Items, lines: Lines, name: str = "") -> Finding:
@@ -227,7 +366,7 @@ def _check_pairs(ratings: Ratings, lines: Lines) -> Fault | None:
     fix = Message(
         "remove one, or say which counts: ", Setting("duplicates", "first"), ", 'last' or 'mean'"
     )
-    return "FAIL", f"user {user} rated item {item} {before} already", row, fix
+    return Fault("FAIL", f"user {user} rated item {item} {before} already", row, fix)
 
 
 def _check_values(ratings: Ratings, lines: Lines) -> Fault | None:
@@ -235,7 +374,7 @@ def _check_values(ratings: Ratings, lines: Lines) -> Fault | None:
         return None
     reason = f"every rating is {ratings.value[0]:g}: there is no order to learn"
     fix = Message("check that this is the column of the ratings: ", Setting("value", "NAME"))
-    return "FAIL", reason, None, fix
+    return Fault("FAIL", reason, None, fix)
 
 
 def _check_single_ratings(ratings: Ratings, lines: Lines) -> Fault | None:
@@ -244,7 +383,7 @@ def _check_single_ratings(ratings: Ratings, lines: Lines) -> Fault | None:
         return None
     row, user = _first(ratings.by_user, single)
     reason = f"user {user} gave a single rating ({single.sum():,} of {len(single):,} users)"
-    return "WARN", reason, row, "little can be learned about such users"
+    return Fault("WARN", reason, row, "little can be learned about such users")
 
 
 def _check_equal_ratings(ratings: Ratings, lines: Lines) -> Fault | None:
@@ -254,7 +393,7 @@ def _check_equal_ratings(ratings: Ratings, lines: Lines) -> Fault | None:
     row, user = _first(ratings.by_user, equal)
     share = f"{equal.sum():,} of {len(equal):,} users"
     reason = f"user {user} rated everything {ratings.value[row]:g} ({share})"
-    return "WARN", reason, row, "remove such users: they have no preferences"
+    return Fault("WARN", reason, row, "remove such users: they have no preferences")
 
 
 RATING_RULES: list[Rule] = [
@@ -272,14 +411,16 @@ RATING_RULES: list[Rule] = [
 def _check_clicks(log: ImpressionLog, lines: Lines) -> Fault | None:
     if not log.clicked.any():
         reason = "no item was clicked: there is nothing to learn"
-        return "FAIL", reason, None, "check that this is the column of the clicks"
+        return Fault("FAIL", reason, None, "check that this is the column of the clicks")
     if log.clicked.all():
         reason = "every item was clicked: the log lists clicks only"
-        return "FAIL", reason, None, "log all shown items, with 0 for those that were not clicked"
+        return Fault(
+            "FAIL", reason, None, "log all shown items, with 0 for those that were not clicked"
+        )
     silent = 1.0 - len(np.unique(log.session[log.clicked])) / log.n_sessions
     if silent > 0.99:
         reason = f"{silent:.1%} of the sessions have no click"
-        return "WARN", reason, None, "collect more sessions"
+        return Fault("WARN", reason, None, "collect more sessions")
     return None
 
 
@@ -291,7 +432,7 @@ def _check_sizes(log: ImpressionLog, lines: Lines) -> Fault | None:
     session = log.sessions[log.session[row]]
     reason = f"session {session} shows a single item ({single.sum():,} of {len(single):,})"
     fix = "log all items that were shown, and give the items of one list one session id"
-    return "FAIL" if single.all() else "WARN", reason, None, fix
+    return Fault("FAIL" if single.all() else "WARN", reason, None, fix)
 
 
 def _check_gaps(log: ImpressionLog, lines: Lines) -> Fault | None:
@@ -300,7 +441,7 @@ def _check_gaps(log: ImpressionLog, lines: Lines) -> Fault | None:
         return None
     share = float(np.mean(top != 1))
     reason = f"{share:.0%} of the sessions have no item at position 1"
-    return "WARN", reason, None, "positions count from 1 at the top; log all items shown"
+    return Fault("WARN", reason, None, "positions count from 1 at the top; log all items shown")
 
 
 def _check_moves(log: ImpressionLog, lines: Lines) -> Fault | None:
@@ -312,7 +453,7 @@ def _check_moves(log: ImpressionLog, lines: Lines) -> Fault | None:
     if moved > 0.01:
         return None
     reason = "each item has the same position in all sessions, so position bias cannot be measured"
-    return "WARN", reason, None, "swap or shuffle a small share of the lists"
+    return Fault("WARN", reason, None, "swap or shuffle a small share of the lists")
 
 
 LOG_RULES: list[Rule] = [
@@ -331,7 +472,9 @@ def _check_contradictions(pairs: Preferences, lines: Lines) -> Fault | None:
     if not both:
         return None
     reason = f"{len(both):,} of {len(keys):,} pairs are also there the other way around"
-    return "WARN", reason, both[0], "learners weigh them against each other; check they are meant"
+    return Fault(
+        "WARN", reason, both[0], "learners weigh them against each other; check they are meant"
+    )
 
 
 PAIR_RULES: list[Rule] = [

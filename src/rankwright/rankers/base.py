@@ -512,10 +512,13 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             name = _column_of_text(X)
             if name is None:
                 raise
+            is_category = getattr(self, "categorical_features", None) is not None
+            kinds = f"kinds={{{name!r}: 'codes'}}" if is_category else ""
             raise exceptions.DataError(
                 f"the column {name!r} of X is not numeric: leave it out (ids go to qid=, "
                 "grades to y) or encode it: RankPipeline([('encode', "
-                f"rankwright.features.TableEncoder()), ('rank', {type(self).__name__}())])."
+                f"rankwright.features.TableEncoder({kinds})), "
+                f"('rank', {type(self).__name__}(...))])."
             ) from None
 
     def _row_checks(self) -> dict[str, Any]:

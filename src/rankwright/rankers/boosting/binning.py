@@ -343,9 +343,10 @@ def distinct_values(values: FloatArray, count: IntArray | None) -> tuple[FloatAr
     known = ~np.isnan(values)
     if count is None:
         ordered = np.sort(values if known.all() else values[known])
+        if not len(ordered):
+            return ordered, np.zeros(0)
         new = np.flatnonzero(np.concatenate([[True], ordered[1:] > ordered[:-1]]))
-        distinct = ordered[new] if len(ordered) else ordered
-        return distinct, np.diff(np.append(new, len(ordered))).astype(np.float64)
+        return ordered[new], np.diff(np.append(new, len(ordered))).astype(np.float64)
     distinct, index = np.unique(values[known], return_inverse=True)
     return distinct, np.bincount(index, count[known], len(distinct)).astype(np.float64)
 
