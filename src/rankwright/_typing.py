@@ -1,9 +1,10 @@
-"""Types that every signature uses."""
+"""Types that many signatures use."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import TypeAlias
+from os import PathLike
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,5 +13,34 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
+
+class SparseMatrix(Protocol):
+    """A sparse matrix or array of SciPy, as far as this package uses one."""
+
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+    data: FloatArray
+    indices: NDArray[Any]
+    indptr: NDArray[Any]
+    nnz: int
+
+    def __getitem__(self, index: Any) -> Any: ...
+    def __matmul__(self, other: Any) -> Any: ...
+    def tocsr(self) -> Any: ...
+    def tocsc(self) -> Any: ...
+    def toarray(self) -> FloatArray: ...
+
+
+class DataFrame(Protocol):
+    """A data frame of pandas, polars or another library that narwhals reads."""
+
+    @property
+    def columns(self) -> Any: ...
+
+
+Matrix: TypeAlias = FloatArray | SparseMatrix  # rows that have been checked
+MatrixLike: TypeAlias = ArrayLike | SparseMatrix | DataFrame  # rows as users give them
+FilePath: TypeAlias = str | PathLike[str]
+RandomState: TypeAlias = int | np.random.RandomState | np.random.Generator | None
 Id: TypeAlias = Hashable  # of a user, an item, a query or a document
 Column: TypeAlias = ArrayLike | Sequence[object]  # one value per row, also a data frame's

@@ -13,6 +13,10 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+
+from rankwright._typing import Matrix
 from rankwright.exceptions import ParameterError, RankwrightWarning
 from rankwright.runtime import n_threads
 
@@ -95,7 +99,7 @@ def _rankers(family: str) -> Iterator[Callable[[], Any]]:
                 yield partial(_fit_and_score, model, rows, y, qid)
 
 
-def _fit_and_score(model: Any, X: Any, y: Any, qid: Any) -> None:
+def _fit_and_score(model: BaseEstimator, X: Matrix, y: ArrayLike, qid: ArrayLike | None) -> None:
     from sklearn.exceptions import ConvergenceWarning
 
     with warnings.catch_warnings():

@@ -45,7 +45,7 @@ def note_content(path: str, content: Any) -> None:
     note(f"{path}: {content.facts()}")
 
 
-def to_json(content: Any) -> str:
+def to_json(content: object) -> str:
     """A result as JSON; NaN and infinite values become null, other objects are as they print."""
     return json.dumps(_plain(content), indent=1, ensure_ascii=False, default=repr) + "\n"
 
@@ -55,7 +55,7 @@ def answer(json: bool, text: Any, content: Mapping[str, Any], output: str | None
     write_result([to_json(content) if json else f"{text}\n"], output)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     if isinstance(value, dict):
         return {str(key): _plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple):

@@ -160,7 +160,9 @@ def _prepare_streams() -> None:
         sys.stdout.reconfigure(encoding=encoding, errors="backslashreplace")
 
 
-def _show_warning(shown: set[str], message: Any, category: Any, *where: Any, **more: Any) -> None:
+def _show_warning(
+    shown: set[str], message: object, category: Any, *where: Any, **more: Any
+) -> None:
     """Print a warning once, without the line of source that raised it."""
     text = message.args[0] if isinstance(message, RankwrightWarning) else str(message)
     if issubclass(category, UserWarning) and text not in shown:  # as those of rankwright are
@@ -243,7 +245,7 @@ class Terminal:
         return getattr(self._stream, name)
 
 
-def _read_pipes(value: Any, read: set[str]) -> Any:
+def _read_pipes(value: object, read: set[str]) -> Any:
     """A path, several paths or a group of options, with the content of pipes, each read once."""
     if isinstance(value, tuple):
         return tuple(_read_pipes(part, read) for part in value)

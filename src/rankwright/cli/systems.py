@@ -20,7 +20,7 @@ from rankwright.data.items import Items
 from rankwright.data.runs import Qrels, Run, align
 from rankwright.exceptions import DataError, DegenerateDataWarning, ParameterError, Setting
 from rankwright.metrics.evaluation import evaluate
-from rankwright.metrics.measure import parse_measures
+from rankwright.metrics.measure import Measure, parse_measures
 from rankwright.metrics.scores import Scores
 from rankwright.persist.format import NotModelFile, read_file, refusing
 from rankwright.persist.provenance import Provenance, model_card
@@ -45,7 +45,7 @@ def load_system(path: str | os.PathLike[str]) -> SavedScorer | Run | FloatArray:
 def evaluate_system(
     system: Any,
     judged: Items | Qrels,
-    measures: Any = ("NDCG@10", "AP"),
+    measures: Iterable[str | Measure] | str | Measure = ("NDCG@10", "AP"),
     *,
     like: str | None = None,
     name: str = "the system",
@@ -129,7 +129,7 @@ def _made(provenance: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in lines.items() if value not in ("", None, [], {})}
 
 
-def _in_words(value: Any) -> str:
+def _in_words(value: object) -> str:
     if isinstance(value, dict) and value and all(isinstance(v, list) for v in value.values()):
         parts = {name: ", ".join(map(str, listed[:10])) for name, listed in value.items()}
         more = {name: len(listed) - 10 for name, listed in value.items()}
@@ -177,7 +177,9 @@ class EvaluationData:
         scoring = {name: one for name, one in systems.items() if not isinstance(one, Run)}
         return {name: (one, self.items(one)) for name, one in scoring.items()}
 
-    def evaluate(self, system: Any, measures: Any, **options: Any) -> Scores:
+    def evaluate(
+        self, system: Any, measures: Iterable[str | Measure] | str | Measure, **options: Any
+    ) -> Scores:
         """Evaluate a system on this file; options as in :func:`evaluate_system`."""
         judged = self.items(system) if self.qrels is None else self.qrels
         return evaluate_system(system, judged, measures, data=self.name, **options)
@@ -185,7 +187,7 @@ class EvaluationData:
     def compare(
         self,
         systems: Mapping[str, Any],
-        measures: Any,
+        measures: Iterable[str | Measure] | str | Measure,
         *,
         like: str | None = None,
         called: Mapping[str, str] | None = None,

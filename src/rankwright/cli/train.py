@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from cyclopts import Group, Parameter, validators
+from sklearn.base import BaseEstimator
 
 import rankwright as rw
 from rankwright.cli import _shell as sh
@@ -207,7 +208,12 @@ def _detect_kind(data: str, table: sh.TableOptions, clicks: ClickOptions) -> str
 
 
 def _train_on_log(
-    data: str, kind: str, ranker: Any, clicks: ClickOptions, table: sh.TableOptions, seed: int
+    data: str,
+    kind: str,
+    ranker: BaseEstimator,
+    clicks: ClickOptions,
+    table: sh.TableOptions,
+    seed: int,
 ) -> Any:
     """Learn from clicks, or from pairs of winner and loser."""
     read: Any = rw.service.read_log if kind == "log" else rw.data.read_preferences
@@ -224,7 +230,11 @@ def _train_on_log(
 
 
 def _train_on_files(
-    data: str, model: Any, valid: str | None, engine: EngineOptions, table: sh.TableOptions
+    data: str,
+    model: BaseEstimator,
+    valid: str | None,
+    engine: EngineOptions,
+    table: sh.TableOptions,
 ) -> tuple[Any, str, dict[str, Any]]:
     """Train on a file, folder or glob, by the workers of an engine."""
     columns = table.for_workers(str(engine), ("y", "qid"))
@@ -306,7 +316,11 @@ def tune(
 
 
 def _read_items(
-    data: str, valid: str | None, table: sh.TableOptions, ranker: Any, is_log: bool = False
+    data: str,
+    valid: str | None,
+    table: sh.TableOptions,
+    ranker: BaseEstimator,
+    is_log: bool = False,
 ) -> tuple[rw.Items, rw.Items | None]:
     """Training and validation items; those that the ranker cannot learn from are refused."""
     from rankwright.selection.base import read_training

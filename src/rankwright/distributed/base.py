@@ -15,7 +15,10 @@ from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 
+from rankwright._typing import MatrixLike
 from rankwright.exceptions import ParameterError
 from rankwright.runtime import active_engine, one_thread, single_threaded_blas
 
@@ -52,7 +55,7 @@ def tree_reduce(values: Iterable[Any], combine: Callable[[Any, Any], Any]) -> An
     return level[0]
 
 
-def _map_values(function: Any, n: int, *arguments: Any) -> list[Any]:
+def _map_values(function: Callable[..., Any], n: int, *arguments: Any) -> list[Any]:
     """Of the values of the first ``n`` arguments, which are blocks, side by side."""
     # BLAS adds in another order with other threads, or if an array came in a message and does not
     # start where a number may.
@@ -86,7 +89,7 @@ def aligned(value: Any, *, writable: bool = False) -> Any:
     return value
 
 
-def _map_block(function: Any, n: int, *arguments: Any) -> list[Any]:
+def _map_block(function: Callable[..., Any], n: int, *arguments: Any) -> list[Any]:
     with one_thread():
         return [function(*arguments)]
 
@@ -130,7 +133,7 @@ class Engine(ABC):
     stage = ""  # what a fit is doing, for whoever shows its progress
 
     @abstractmethod
-    def _apply(self, function: Any, *arguments: Any) -> Any:
+    def _apply(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Start ``function(*arguments)``, some of which are blocks or broadcast values."""
 
     @abstractmethod
@@ -138,7 +141,7 @@ class Engine(ABC):
         """The values of blocks, here."""
 
     @abstractmethod
-    def broadcast(self, value: Any) -> Any:
+    def broadcast(self, value: object) -> Any:
         """Send a value to all workers once; pass the result to ``map``."""
 
     @abstractmethod
@@ -175,7 +178,9 @@ class Engine(ABC):
             tuple(self._apply_all(_map_values, function, values, arguments)), sizes
         )
 
-    def map_blocks(self, function: Any, values: OneOrMore, *arguments: Any) -> ShardedValues:
+    def map_blocks(
+        self, function: Callable[..., Any], values: OneOrMore, *arguments: Any
+    ) -> ShardedValues:
         """``function(values of a block, *arguments)``: one result a block.
 
         How many there are depends on the workers: use it for sums that do not depend on the order.
@@ -183,7 +188,9 @@ class Engine(ABC):
         blocks = self._apply_all(_map_block, function, values, arguments)
         return ShardedValues(tuple(blocks), (1,) * len(blocks))
 
-    def _apply_all(self, how: Any, function: Any, values: Any, arguments: Any) -> list[Any]:
+    def _apply_all(
+        self, how: Any, function: Callable[..., Any], values: Any, arguments: Any
+    ) -> list[Any]:
         blocks = side_by_side(values)
         return [self._apply(how, function, len(block), *block, *arguments) for block in blocks]
 
@@ -206,7 +213,7 @@ class Engine(ABC):
 
     @abstractmethod
     def gang(
-        self, cls: Any, values: tuple[ShardedValues, ...], *arguments: Any
+        self, cls: type[Any], values: tuple[ShardedValues, ...], *arguments: Any
     ) -> AbstractContextManager[Gang]:
         """One ``cls(values of its share, ..., *arguments)`` in each process, at the same time."""
 
@@ -219,7 +226,7 @@ class Engine(ABC):
         """How many blocks to cut shards into: the power of two that keeps all threads busy."""
         return min(64, 1 << (self.threads - 1).bit_length())
 
-    def fit(self, estimator: Any, X: Any, y: Any, **arguments: Any) -> Any:
+    def fit(self, estimator: Any, X: MatrixLike, y: ArrayLike, **arguments: Any) -> Any:
         """``estimator.fit(X, y, **arguments)`` on this engine; a fit that fails leaves no task."""
         from rankwright.distributed.fitting import fit_shards
 
@@ -251,7 +258,7 @@ class Engine(ABC):
     def expect(self, n_bytes: int) -> None:  # noqa: B027
         """Choose blocks for so many bytes of rows, if memory is limited."""
 
-    def refuse(self, estimator: Any) -> None:
+    def refuse(self, estimator: BaseEstimator) -> None:
         """Raise a ParameterError: this way of training does not run on an engine."""
         from rankwright.distributed.fitting import fit_function
 

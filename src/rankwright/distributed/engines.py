@@ -8,7 +8,7 @@ import os
 import pickle
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
@@ -61,23 +61,27 @@ class LocalEngine(Engine):
             need = 16 * n_bytes * self.threads // self.memory + 1  # each thread has one block open
             self._blocks = min(64, 1 << (need - 1).bit_length())
 
-    def _apply(self, function: Any, *arguments: Any) -> Any:
+    def _apply(self, function: Callable[..., Any], *arguments: Any) -> Any:
         return function(*arguments)
 
     def _collect(self, blocks: Sequence[Any]) -> list[Any]:
         return list(blocks)
 
-    def broadcast(self, value: Any) -> Any:
+    def broadcast(self, value: object) -> Any:
         return value
 
-    def _apply_all(self, how: Any, function: Any, values: Any, arguments: Any) -> list[Any]:
+    def _apply_all(
+        self, how: Any, function: Callable[..., Any], values: Any, arguments: Any
+    ) -> list[Any]:
         def apply(block: tuple[Any, ...]) -> Any:
             with _released(block):
                 return self._stored(how(function, len(block), *block, *arguments))
 
         return self._team.map(apply, side_by_side(values))
 
-    def unfold(self, function: Any, values: ShardedValues, *arguments: Any) -> ShardedValues:
+    def unfold(
+        self, function: Callable[..., Any], values: ShardedValues, *arguments: Any
+    ) -> ShardedValues:
         """What ``function(value, *arguments)`` yields, each a value that is stored at once."""
 
         def stored(block: list[Any]) -> list[Any]:
@@ -90,7 +94,7 @@ class LocalEngine(Engine):
 
     @contextmanager
     def gang(
-        self, cls: Any, values: tuple[ShardedValues, ...], *arguments: Any
+        self, cls: type[Any], values: tuple[ShardedValues, ...], *arguments: Any
     ) -> Iterator[_OfOne]:
         joined = [[value for block in one.blocks for value in block] for one in values]
         only = cls(*joined, *arguments, threads=self.threads, empty=self._empty)
@@ -207,7 +211,7 @@ def _released(blocks: Iterable[Any]) -> Iterator[None]:
                 block.file.madvise(mmap.MADV_DONTNEED)
 
 
-def _n_bytes(value: Any) -> int:
+def _n_bytes(value: object) -> int:
     """The bytes of the arrays in lists, tuples and objects that are not in files."""
     if isinstance(value, np.ndarray):
         return 0 if _is_mapped(value) else int(value.nbytes)
@@ -249,13 +253,13 @@ class DaskEngine(Engine):
     def threads(self) -> int:  # type: ignore[override]
         return max(1, sum(int(worker["nthreads"]) for worker in self.workers().values()))
 
-    def _apply(self, function: Any, *arguments: Any) -> Any:
+    def _apply(self, function: Callable[..., Any], *arguments: Any) -> Any:
         self._check()
         future = self.client.submit(function, *arguments, pure=False, key=_key(arguments))
         self._started.add(future)
         return future
 
-    def broadcast(self, value: Any) -> Any:
+    def broadcast(self, value: object) -> Any:
         from dask import config
 
         with config.set({"distributed.admin.large-graph-warning-threshold": "1TiB"}):
@@ -280,7 +284,7 @@ class DaskEngine(Engine):
 
     @contextmanager
     def gang(
-        self, cls: Any, values: tuple[ShardedValues, ...], *arguments: Any
+        self, cls: type[Any], values: tuple[ShardedValues, ...], *arguments: Any
     ) -> Iterator[DaskGang]:
         gang = DaskGang(self, cls, values, arguments)
         with closing(gang):
@@ -357,7 +361,7 @@ class DaskGang:
     """
 
     def __init__(
-        self, engine: DaskEngine, cls: Any, values: tuple[ShardedValues, ...], arguments: Any
+        self, engine: DaskEngine, cls: type[Any], values: tuple[ShardedValues, ...], arguments: Any
     ) -> None:
         self._engine, self._values = engine, values
         self._make = cls, arguments
@@ -471,7 +475,7 @@ class _WorkerLost(Exception):
     """A worker that held an object of a gang is gone."""
 
 
-def _make_member(cls: Any, *arguments: Any) -> Any:
+def _make_member(cls: type[Any], *arguments: Any) -> Any:
     from distributed import get_worker
 
     worker = get_worker()
@@ -489,7 +493,7 @@ def _concatenated(*parts: list[Any]) -> list[Any]:
 class _Boxed:
     """A value that Dask passes on as it is, without a look inside."""
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: object) -> None:
         self.value = value
 
 
@@ -497,7 +501,7 @@ def _identity(box: _Boxed) -> Any:
     return aligned(box.value, writable=True)
 
 
-def _listed(value: Any) -> list[Any]:
+def _listed(value: object) -> list[Any]:
     return [value]
 
 

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from rankwright.data.io.files import write_lines
 from rankwright.data.io.items import detect_format, names_columns, read_items
@@ -29,7 +30,7 @@ Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 
 def fit_files(
-    model: Any,
+    model: BaseEstimator,
     files: str,
     y: str | None = None,
     *,
@@ -79,7 +80,7 @@ def _has_names(path: str) -> bool:
 
 
 def score_files(
-    model: Any,
+    model: BaseEstimator,
     files: Paths,
     output: str | os.PathLike[str],
     *,
@@ -145,7 +146,10 @@ def _outputs(files: list[str], folder: Path, ending: str) -> list[tuple[str, str
 
 
 def _score_file(
-    job: tuple[str, str], model: Any, how: tuple[bool, int | None], reading: Mapping[str, Any]
+    job: tuple[str, str],
+    model: BaseEstimator,
+    how: tuple[bool, int | None],
+    reading: Mapping[str, Any],
 ) -> int:
     (path, target), (ranked, cutoff) = job, how
     items, scores = _scored(model, path, reading, graded=False)
@@ -166,7 +170,7 @@ def _score_file(
 
 
 def evaluate_files(
-    model: Any,
+    model: BaseEstimator,
     files: Paths,
     measures: str | Measure | Iterable[str | Measure] = ("NDCG@10", "AP"),
     *,
@@ -211,7 +215,7 @@ def evaluate_files(
 
 
 def _evaluate_file(
-    path: str, model: Any, how: Mapping[str, Any], reading: Mapping[str, Any]
+    path: str, model: BaseEstimator, how: Mapping[str, Any], reading: Mapping[str, Any]
 ) -> Scores:
     items, scores = _scored(model, path, reading, graded=True)
     reads = any(measure.reads_predictions for measure in parse_measures(how["measures"]))
@@ -222,7 +226,7 @@ def _evaluate_file(
 
 
 def _scored(
-    model: Any, path: str, reading: Mapping[str, Any], *, graded: bool
+    model: BaseEstimator, path: str, reading: Mapping[str, Any], *, graded: bool
 ) -> tuple[Items, np.ndarray[Any, Any]]:
     like = model
     if hasattr(model, "n_features_in_"):

@@ -8,9 +8,12 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight
 
 from rankwright import exceptions
+from rankwright._typing import MatrixLike
 from rankwright.distributed.base import Engine, ShardedValues
 from rankwright.distributed.inputs import is_remote, shard_input
 from rankwright.distributed.shards import (
@@ -28,7 +31,7 @@ from rankwright.rankers.base import rankers
 FEW_ROWS = 1_000_000  # below about this many a cluster is slower than one machine
 
 
-def fit_function(estimator: Any) -> Callable[..., None]:
+def fit_function(estimator: BaseEstimator) -> Callable[..., None]:
     """The function that fits an estimator from shards; an error names those that have one."""
     cls = type(estimator)
     path = str(vars(cls).get("_shard_fit", ""))  # of this class: another may learn otherwise
@@ -43,7 +46,7 @@ def fit_function(estimator: Any) -> Callable[..., None]:
     return function
 
 
-def refuse(estimator: Any, /, **reasons: str) -> None:
+def refuse(estimator: BaseEstimator, /, **reasons: str) -> None:
     """Refuse each named parameter that is not at its default, with the reason."""
     defaults = type(estimator)().get_params(deep=False)
     for name, reason in reasons.items():
@@ -58,8 +61,8 @@ def refuse(estimator: Any, /, **reasons: str) -> None:
 def fit_shards(
     engine: Engine,
     estimator: Any,
-    X: Any,
-    y: Any,
+    X: MatrixLike,
+    y: ArrayLike,
     *,
     qid: Any = None,
     sample_weight: Any = None,
@@ -119,24 +122,30 @@ def _warn_small(engine: Engine, n_rows: int) -> None:
 
 
 def _scattered(
-    engine: Engine, estimator: Any, X: Any, y: Any, qid: Any, sample_weight: Any, query_weight: Any
+    engine: Engine,
+    estimator: BaseEstimator,
+    X: MatrixLike,
+    y: ArrayLike,
+    qid: ArrayLike | None,
+    sample_weight: ArrayLike | None,
+    query_weight: ArrayLike | None,
 ) -> ShardedValues:
     """Plain arrays, checked here and given to the workers shard by shard."""
-    X, y = estimator._checked_training(X, y)
+    checked, y = estimator._checked_training(X, y)
     if sample_weight is not None:
         checks: Any = {"dtype": np.float64, "ensure_non_negative": True}
-        sample_weight = _check_sample_weight(sample_weight, X, **checks)
+        sample_weight = _check_sample_weight(sample_weight, checked, **checks)
     grades = Grades(y, qid, sample_weight=sample_weight, query_weight=query_weight)
     codes = grades.queries.codes
     rows = Rows(
-        X,
+        checked,
         grades.y,
         grades.queries.ids[codes],
         grades.sample_weight,
         grades.query_weight[codes],
-        np.arange(len(y)),
+        np.arange(len(grades.y)),
     )
-    engine.expect(8 * X.shape[0] * X.shape[1])
+    engine.expect(8 * checked.shape[0] * checked.shape[1])
     n = engine.n_blocks
     shards: list[Shard] = []
     for number, piece in enumerate(split_rows(rows, n)):

@@ -14,8 +14,9 @@ from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
-from rankwright._typing import IntArray
+from rankwright._typing import FilePath, IntArray, Matrix, MatrixLike
 from rankwright.data.io.files import is_parquet
 from rankwright.data.io.items import detect_format, items_from_piece, names_columns, read_items
 from rankwright.data.io.letor.reader import read_letor
@@ -62,14 +63,16 @@ class Info(NamedTuple):
     where: str
 
 
-def is_remote(X: Any) -> bool:
+def is_remote(X: MatrixLike) -> bool:
     """Whether rows are not in this process: a path, or a collection of Dask."""
     if isinstance(X, str | os.PathLike):
         return True
     return type(X).__module__.partition(".")[0] in ("dask", "dask_expr")
 
 
-def shard_input(engine: Engine, estimator: Any, X: Any, roles: Roles) -> ShardedValues:
+def shard_input(
+    engine: Engine, estimator: BaseEstimator, X: MatrixLike, roles: Roles
+) -> ShardedValues:
     """The shards of rows that workers read; sets the names of features of the estimator."""
     checks = estimator._row_checks()
     if isinstance(X, str | os.PathLike):
@@ -113,7 +116,7 @@ def _agree(infos: list[Info]) -> tuple[str, ...] | None:
     return first
 
 
-def list_sources(path: Any, memory: int | None = None) -> list[Source]:
+def list_sources(path: FilePath, memory: int | None = None) -> list[Source]:
     """The files of a folder or glob, in order of name, large ones in pieces."""
     chunk = CHUNK if memory is None else _chunk(memory)
     pieces = [piece for file in list_files(path) for piece in _pieces(file, chunk)]
@@ -278,7 +281,7 @@ def _take_column(X: Any, names: Any, name: Any, role: str, where: str) -> tuple[
     return X[:, keep], tuple(names[i] for i in keep), column[:, 0]
 
 
-def _weights(values: Any, n: int) -> Any:
+def _weights(values: object, n: int) -> Any:
     return np.array(frozen_weights(None if values is None else np.asarray(values), n, "weights"))
 
 
@@ -286,7 +289,7 @@ def _numbers(part: int, first: int, n: int) -> IntArray:
     return (np.int64(part) << ROW_BITS) + np.arange(first, first + n)
 
 
-def _checked(X: Any, checks: Mapping[str, Any], where: str) -> Any:
+def _checked(X: Matrix, checks: Mapping[str, Any], where: str) -> Any:
     from sklearn.utils import check_array
 
     try:
@@ -313,7 +316,7 @@ def fit_part(part: Part, width: int, as_text: bool) -> Rows:
     return rows._replace(X=X, qid=ids)
 
 
-def _blocks(engine: Engine, X: Any, roles: Roles) -> ShardedValues:
+def _blocks(engine: Engine, X: MatrixLike, roles: Roles) -> ShardedValues:
     """The partitions of Dask collections as numbered values."""
     import dask
 

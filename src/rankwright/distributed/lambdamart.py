@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from rankwright._typing import FloatArray
 from rankwright.data.vocabulary import Hashes
@@ -49,7 +50,7 @@ class Plan(NamedTuple):
     draws: bool  # whether trees are grown on some of the queries
 
 
-def fit(estimator: Any, engine: Engine, rows: ShardedRows, start: Start) -> None:
+def fit(estimator: BaseEstimator, engine: Engine, rows: ShardedRows, start: Start) -> None:
     """Set what ``LambdaMART.fit`` sets."""
     _check(estimator, rows)
     estimator.__dict__.pop("_seen", None)
@@ -69,7 +70,7 @@ def fit(estimator: Any, engine: Engine, rows: ShardedRows, start: Start) -> None
     estimator.validation_ = np.array(validation.curve) if validation else None
 
 
-def _check(estimator: Any, rows: ShardedRows) -> None:
+def _check(estimator: BaseEstimator, rows: ShardedRows) -> None:
     if estimator.loss == "exponential" and not PairWeights.parse(estimator.weighting).by_rank:
         raise ParameterError(
             f"LambdaMART(loss='exponential', weighting={estimator.weighting!r}) on an engine: this "
@@ -96,7 +97,7 @@ def query_hashes(shard: Shard, used: Used) -> Hashes:
 
 
 def _boost(
-    estimator: Any,
+    estimator: BaseEstimator,
     engine: Engine,
     rows: ShardedRows,
     used: ShardedValues,

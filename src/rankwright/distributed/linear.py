@@ -11,6 +11,7 @@ import operator
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from rankwright._typing import FloatArray
 from rankwright.distributed.base import Engine, ShardedValues
@@ -24,14 +25,14 @@ from rankwright.rankers.magnitude.mprank import LARGEST_SCATTER
 from rankwright.rankers.magnitude.sample import Sample, Scatter
 
 
-def fit_regression(model: Any, engine: Engine, rows: ShardedRows) -> None:
+def fit_regression(model: BaseEstimator, engine: Engine, rows: ShardedRows) -> None:
     """Least squares: triangles of QR decompositions, stacked and decomposed again."""
     systems = engine.map(_system, rows.shards, model)
     one_intercept = model.fit_intercept and not model.center
     model._solve(engine.reduce(systems, _join_pooled if one_intercept else _join_centered))
 
 
-def _system(shard: Shard, model: Any) -> LeastSquares:
+def _system(shard: Shard, model: BaseEstimator) -> LeastSquares:
     system: LeastSquares = model._system(shard.X, shard.feedback)
     return system.reduced()
 
@@ -44,7 +45,7 @@ def _join_pooled(one: LeastSquares, other: LeastSquares) -> LeastSquares:
     return one.joined(other, one_intercept=True)
 
 
-def fit_mprank(model: Any, engine: Engine, rows: ShardedRows) -> None:
+def fit_mprank(model: BaseEstimator, engine: Engine, rows: ShardedRows) -> None:
     """Ridge regression on differences: sums of products of rows centered by query."""
     refuse(
         model,
@@ -74,7 +75,7 @@ def _scatter(shard: Shard) -> Scatter:
     return Scatter.of(sample.select(shard.X), sample)
 
 
-def fit_ranksvm(model: Any, engine: Engine, rows: ShardedRows) -> None:
+def fit_ranksvm(model: BaseEstimator, engine: Engine, rows: ShardedRows) -> None:
     """The Newton solver of one machine; losses and products with the Hessian come from shards."""
     refuse(model, kernel="the sums of shards are those of linear models")
     model.gamma_, model.support_, model.support_rows_, model.dual_coef_ = 1.0, None, None, None

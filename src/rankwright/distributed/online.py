@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from rankwright._typing import FloatArray, IntArray
 from rankwright.distributed.base import Engine, ShardedValues
@@ -42,7 +43,7 @@ class Group:
     moves: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))  # of the last chunk
 
 
-def fit_members(model: Any, engine: Engine, rows: ShardedRows) -> None:
+def fit_members(model: BaseEstimator, engine: Engine, rows: ShardedRows) -> None:
     if model._gram(rows.n_features) is not None:
         raise ParameterError(
             f"{type(model).__name__}(estimator={model.estimator!r}) on an engine: kernel members "
@@ -67,7 +68,7 @@ def fit_members(model: Any, engine: Engine, rows: ShardedRows) -> None:
     model._take_mean()
 
 
-def _keep_members(model: Any, groups: list[Group], coef_sum: FloatArray | None) -> None:
+def _keep_members(model: BaseEstimator, groups: list[Group], coef_sum: FloatArray | None) -> None:
     for group in groups:
         own = slice(*group.span)
         for name, table in group.learned.items():
@@ -82,7 +83,7 @@ def _keep_members(model: Any, groups: list[Group], coef_sum: FloatArray | None) 
         model.members_coef_[m], model.members_thresholds_[m] = learned
 
 
-def _learn_group(group: Group, model: Any, chunks: list[Chunk]) -> Group:
+def _learn_group(group: Group, model: BaseEstimator, chunks: list[Chunk]) -> Group:
     """The members of a group learn from a part of the stream."""
     learned = {name: table.copy() for name, table in group.learned.items()}
     clones = None if model._is_plain else Clones(model._template())
@@ -105,7 +106,9 @@ def _moves(group: Group) -> IntArray:
     return group.moves
 
 
-def _add_moves(coef_sum: FloatArray, model: Any, chunks: list[Chunk], moves: IntArray) -> Any:
+def _add_moves(
+    coef_sum: FloatArray, model: BaseEstimator, chunks: list[Chunk], moves: IntArray
+) -> Any:
     """Replay the steps of all members on the sum of their weights."""
     coef_sum, at = coef_sum.copy(), 0
     for _, examples in _examples(model, chunks):
@@ -118,7 +121,7 @@ def _add_moves(coef_sum: FloatArray, model: Any, chunks: list[Chunk], moves: Int
     return coef_sum
 
 
-def _examples(model: Any, chunks: list[Chunk]) -> Any:
+def _examples(model: BaseEstimator, chunks: list[Chunk]) -> Any:
     """The examples of chunks in blocks, each with its position in the stream."""
     for chunk in chunks:
         grade = np.searchsorted(model.classes_, chunk.y).astype(np.int64)

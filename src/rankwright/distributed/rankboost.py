@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 
 from rankwright._typing import BoolArray, FloatArray, IntArray
 from rankwright.data.vocabulary import hash_rows
@@ -114,7 +115,7 @@ class Facts(NamedTuple):
     odd: bool  # whether a weight is not a whole number, or rows are sparse
 
 
-def fit(estimator: Any, engine: Engine, rows: ShardedRows, start: Start) -> None:
+def fit(estimator: BaseEstimator, engine: Engine, rows: ShardedRows, start: Start) -> None:
     """Set what ``RankBoost.fit`` sets."""
     estimator._check_together()
     stopping = EarlyStopping.from_parameter(estimator.early_stopping)
@@ -134,7 +135,7 @@ def fit(estimator: Any, engine: Engine, rows: ShardedRows, start: Start) -> None
     _boost(estimator, engine, rows, validation, facts)
 
 
-def _check(estimator: Any, facts: Facts) -> None:
+def _check(estimator: BaseEstimator, facts: Facts) -> None:
     refuse(
         estimator,
         criterion="workers sum potentials, which is the criterion 'r'",
@@ -156,7 +157,7 @@ def _check(estimator: Any, facts: Facts) -> None:
         )
 
 
-def _fit_here(estimator: Any, engine: Engine, rows: ShardedRows, validation: Any) -> None:
+def _fit_here(estimator: BaseEstimator, engine: Engine, rows: ShardedRows, validation: Any) -> None:
     """So few values are faster in one place."""
     shards: list[Shard] = engine.gather(rows.shards)
     X = join_matrices([shard.X for shard in shards])
@@ -261,14 +262,14 @@ def without_mass(state: State) -> State:
     return state._replace(mass=np.zeros(0))
 
 
-def advance(codes: Any, rows: Rows, state: State, move: Move, abstains: bool) -> State:
+def advance(codes: NDArray[Any], rows: Rows, state: State, move: Move, abstains: bool) -> State:
     """Move the scores by a cut."""
     feature, cut, default = move.h
     h = binary_ranking(codes, feature, cut, abstains and default == 0)
     return _moved(rows, state, move._replace(h=h))
 
 
-def summarize(codes: Any, state: State, bound: float) -> tuple[int, IntArray]:
+def summarize(codes: NDArray[Any], state: State, bound: float) -> tuple[int, IntArray]:
     """The weight of all pairs and the histogram of potentials, as whole numbers."""
     from rankwright.rankers.boosting._kernels.splitting import sum_part
 
@@ -334,7 +335,9 @@ class ShardScan(BinnedScan):
         return Cut(feature, cut, default)
 
 
-def _boost(model: Any, engine: Engine, rows: ShardedRows, validation: Any, facts: Facts) -> None:
+def _boost(
+    model: BaseEstimator, engine: Engine, rows: ShardedRows, validation: Any, facts: Facts
+) -> None:
     rounds: list[Any] = []
     z: list[float] = []
     if facts.n_rows:
@@ -357,7 +360,7 @@ def _boost(model: Any, engine: Engine, rows: ShardedRows, validation: Any, facts
 
 
 def _rounds(
-    model: Any, engine: Engine, rows: ShardedRows, validation: Any, facts: Facts
+    model: BaseEstimator, engine: Engine, rows: ShardedRows, validation: Any, facts: Facts
 ) -> tuple[list[Any], list[float]]:
     own = engine.map_blocks(find_rows, rows.shards, float(np.log(facts.weight)))
     state = engine.map(first_state, own)
@@ -389,12 +392,12 @@ def typical_of(shard: Shard) -> tuple[Any, Any]:
     return typical_rows(shard.X)
 
 
-def most_typical(one: Any, other: Any) -> Any:
+def most_typical(one: BaseEstimator, other: Any) -> Any:
     """Of the rows of two shards those with the smallest hashes."""
     hashes = np.concatenate([one[1], other[1]])
     order = np.argsort(hashes, kind="stable")[:BASELINE_ROWS]
     return join_matrices([one[0], other[0]])[order], hashes[order]
 
 
-def add_pairs(one: Any, other: Any) -> Any:
+def add_pairs(one: BaseEstimator, other: Any) -> Any:
     return one[0] + other[0], one[1] + other[1]

@@ -17,6 +17,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rankwright._typing import FloatArray, IntArray
 from rankwright.rankers.boosting.grower import Best
@@ -177,7 +178,7 @@ class Ring:
         """Where the blocks of features of each process begin, and where the last ones end."""
         return np.arange(len(self._peers) + 1) * n_blocks // len(self._peers)
 
-    def _gathered(self, values: Any) -> list[Any]:
+    def _gathered(self, values: object) -> list[Any]:
         parts = {number: np.empty_like(values) for number in self._others}
         self._exchange(dict.fromkeys(self._others, values), parts)
         return [*parts.values(), values]
@@ -222,7 +223,7 @@ class Ring:
             del into[number]
 
 
-def _bytes(array: Any) -> memoryview:
+def _bytes(array: NDArray[Any]) -> memoryview:
     plain: Any = np.ascontiguousarray(array)
     return memoryview(plain).cast("B") if plain.size else memoryview(b"")
 

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 import rankwright
 from rankwright._typing import FloatArray
@@ -145,7 +146,7 @@ def certify(
 
 
 def _read(
-    form: Form, target: Target, files: Files, X: FloatArray, qid: Any, options: Options
+    form: Form, target: Target, files: Files, X: FloatArray, qid: ArrayLike | None, options: Options
 ) -> Reading:
     """The reader's scores; a model that scales by query is read one query at a time."""
     if not any(isinstance(step, QueryScale) for step in form.steps):
@@ -237,7 +238,7 @@ def _scales(form: Form, special: list[list[float]]) -> tuple[FloatArray, FloatAr
     return centers, np.where(scales > 0, scales, 1.0)
 
 
-def _magnitude(form: Form, X: FloatArray, qid: Any, constant: float) -> float:
+def _magnitude(form: Form, X: FloatArray, qid: ArrayLike | None, constant: float) -> float:
     """The size of the terms of a score, times how often they are rounded: of the largest row."""
     added = constant + abs(form.constant)
     rows = np.nan_to_num(X, nan=0.0) if form.missing == "zero" else X
@@ -245,7 +246,7 @@ def _magnitude(form: Form, X: FloatArray, qid: Any, constant: float) -> float:
     return float(sum(sizes) * (1 if len(sizes) == 1 else 2))
 
 
-def _term_magnitude(term: Term, X: FloatArray, qid: Any, constant: float) -> float:
+def _term_magnitude(term: Term, X: FloatArray, qid: ArrayLike | None, constant: float) -> float:
     body: Any = term.body
     if isinstance(body, Forest):
         return 4.0 * (len(body.trees) + 10) * (body.magnitude + constant)

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 
 from rankwright._typing import FloatArray
 from rankwright.data.queries import Queries
@@ -70,7 +72,7 @@ class Form:
     reference: SavedScorer
     members: tuple[str, ...] = ()  # the names of an ensemble's members, where they are known
 
-    def scores(self, X: FloatArray, qid: Any = None) -> FloatArray:
+    def scores(self, X: FloatArray, qid: ArrayLike | None = None) -> FloatArray:
         """The scores that an exact export gives."""
         rows = np.nan_to_num(X, nan=0.0) if self.missing == "zero" else X
         return self.reference.decision_function(rows, qid)
@@ -120,7 +122,9 @@ class Form:
         return layers
 
 
-def form_of(model: Any, feature_names: Sequence[str] | None = None, missing: str = "model") -> Form:
+def form_of(
+    model: BaseEstimator, feature_names: Sequence[str] | None = None, missing: str = "model"
+) -> Form:
     """The neutral form of a fitted model, a saved scorer, or a scorer of rankwright.scoring."""
     if missing not in MISSING:
         raise ParameterError(Setting("missing", missing), f": use one of {', '.join(MISSING)}.")
@@ -139,7 +143,7 @@ def form_of(model: Any, feature_names: Sequence[str] | None = None, missing: str
     return Form(saved.kind, names, *parts, saved, members)
 
 
-def _served(model: Any) -> SavedScorer:
+def _served(model: BaseEstimator) -> SavedScorer:
     if isinstance(model, SavedScorer):
         return model
     if isinstance(model, Scorer):
@@ -171,7 +175,7 @@ def _served(model: Any) -> SavedScorer:
     return SavedScorer(kind, scorer, tuple(steps), named, takes_nan)
 
 
-def _is_fitted(model: Any) -> bool:
+def _is_fitted(model: BaseEstimator) -> bool:
     return hasattr(classes.first_estimator(model), "n_features_in_")
 
 

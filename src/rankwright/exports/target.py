@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -124,7 +124,7 @@ def refuses_missing(form: Form, engine: str) -> Support | None:
     )
 
 
-def json_of(content: Any) -> bytes:
+def json_of(content: object) -> bytes:
     """JSON as files hold it: no NaN, no infinite numbers."""
     import json
 

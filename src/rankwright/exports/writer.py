@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
+from rankwright._typing import FilePath
 from rankwright.data.inputs import checked_rows
 from rankwright.data.io.files import atomic_write
 from rankwright.exceptions import Message, ParameterError, Setting
@@ -44,7 +46,7 @@ def usual_extension(to: str) -> str:
 
 
 def export(
-    model: Any,
+    model: BaseEstimator,
     path: str | os.PathLike[str],
     to: str,
     *,
@@ -125,7 +127,11 @@ def export(
 
 
 def support(
-    model: Any, to: str, *, feature_names: Sequence[str] | None = None, missing: str = "model"
+    model: BaseEstimator,
+    to: str,
+    *,
+    feature_names: Sequence[str] | None = None,
+    missing: str = "model",
 ) -> Support:
     """Return whether a target supports a model: ("exact", "order only" or "no", reason).
 
@@ -194,7 +200,7 @@ def _rows(check: Any, form: Form) -> tuple[Any, Any]:
     return X, qid
 
 
-def _stem(path: Any) -> Path:
+def _stem(path: FilePath) -> Path:
     """The path without its extension: files that belong to it begin like this."""
     whole = Path(path)
     return whole.with_suffix("") if whole.suffix else whole

@@ -162,10 +162,10 @@ class Grades(Feedback):
     def __init__(
         self,
         y: ArrayLike,
-        qid: Any = None,
+        qid: ArrayLike | Queries | None = None,
         *,
         sample_weight: ArrayLike | None = None,
-        query_weight: Any = None,
+        query_weight: ArrayLike | None = None,
         magnitude: bool = False,
     ) -> None:
         grades = np.array(y, dtype=np.float64)
@@ -325,7 +325,7 @@ def frozen_weights(weights: Any, n: int, name: str) -> FloatArray:
     return array
 
 
-def as_grades(values: Any, name: str) -> FloatArray:
+def as_grades(values: object, name: str) -> FloatArray:
     """The values as float64; a DataError shows the first one that is not a number.
 
     >>> as_grades([2, "1", 0.5], "y")

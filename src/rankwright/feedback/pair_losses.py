@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwright._typing import FloatArray, IntArray
+from rankwright._typing import FloatArray, IntArray, Matrix
 from rankwright.data.vocabulary import hash_rows
 from rankwright.exceptions import DataError, FeedbackError, LongListWarning
 from rankwright.feedback.base import Feedback, Grades
@@ -141,7 +141,7 @@ class QueryPairs(Batch):
         mass = np.where(self.mass > 0, self.mass, 1.0)
         return replace(self, query_weight=self.query_weight / mass)
 
-    def sampled(self, X: Any) -> QueryPairs:
+    def sampled(self, X: Matrix) -> QueryPairs:
         """The same with the pairs of long queries sampled, so that a query has at most 2e8.
 
         A query of m > 20,000 rows is cut into ceil((m / 20,000) ** 2) lists, and a row is compared
@@ -348,7 +348,7 @@ class PairBatch(Batch):
 
 
 def all_batches(
-    feedback: Feedback, weighting: str | None, X: Any, *, by_query: bool = False
+    feedback: Feedback, weighting: str | None, X: Matrix, *, by_query: bool = False
 ) -> list[Batch]:
     """One batch for each simple feedback in the sum; those without pairs are left out.
 

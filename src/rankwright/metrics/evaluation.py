@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from rankwright._typing import FloatArray
 from rankwright.data.queries import Queries
@@ -110,17 +110,17 @@ LIKE: dict[str, Conventions] = {
 
 
 def evaluate(
-    scores: Any,
-    y: Any,
-    qid: Any = None,
+    scores: ArrayLike,
+    y: ArrayLike,
+    qid: ArrayLike | None = None,
     measures: str | Measure | Iterable[str | Measure] = ("NDCG@10", "AP"),
     *,
     ties: str | None = None,
     empty: str | None = None,
     like: str | None = None,
     predictions: Any = None,
-    query_weight: Any = None,
-    docid: Any = None,
+    query_weight: ArrayLike | None = None,
+    docid: ArrayLike | None = None,
     judged: Any = None,
 ) -> Scores:
     """Evaluate how well scores order the items of each query.
@@ -254,7 +254,7 @@ def _compute_job(
 
 
 def _columns(
-    scores: Any, y: Any, predictions: Any, judged: Any, conventions: Conventions
+    scores: ArrayLike, y: ArrayLike, predictions: Any, judged: Any, conventions: Conventions
 ) -> Columns:
     columns = {"scores": _column("scores", scores), "grades": _column("y", y)}
     if predictions is not None:
@@ -276,7 +276,7 @@ def _columns(
     return columns
 
 
-def _column(name: str, values: Any) -> NDArray[Any]:
+def _column(name: str, values: object) -> NDArray[Any]:
     """A one-dimensional array of real numbers without NaN; integers and float32 stay such."""
     array = np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
     if array.ndim == 2 and array.shape[1] == 1:
@@ -333,7 +333,7 @@ def _check_range(measure: Measure, params: dict[str, Any], columns: Columns) -> 
             raise DataError(f"{where}; this measure needs finite numbers.")
 
 
-def _query_weights(query_weight: Any, queries: Queries) -> FloatArray | None:
+def _query_weights(query_weight: ArrayLike | None, queries: Queries) -> FloatArray | None:
     if query_weight is None:
         return None
     weights = np.array(query_weight, dtype=np.float64)
@@ -349,7 +349,7 @@ def _query_weights(query_weight: Any, queries: Queries) -> FloatArray | None:
     return weights
 
 
-def _tie_key(ties: str, docid: Any, n_items: int) -> NDArray[Any] | None:
+def _tie_key(ties: str, docid: ArrayLike | None, n_items: int) -> NDArray[Any] | None:
     """A number per item: the later the document id in the alphabet, the smaller."""
     if ties != "docid":
         return None

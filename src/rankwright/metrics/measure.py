@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
+from numpy.typing import ArrayLike
+
+from rankwright._typing import Matrix, MatrixLike
 from rankwright.exceptions import (
     MeasureError,
     Message,
@@ -377,7 +380,7 @@ def _resolve(spelling: str) -> tuple[str, dict[str, Any], int | None]:
     raise MeasureError(f"there is no measure {spelling!r}.{hint} Known: {', '.join(CATALOG)}.")
 
 
-def _read(name: str, known: Mapping[str, Parameter], key: str, value: Any) -> Any:
+def _read(name: str, known: Mapping[str, Parameter], key: str, value: object) -> Any:
     if key not in known:
         raise MeasureError(f"{name} has no parameter {key!r}. It takes: {', '.join(known)}.")
     try:
@@ -424,7 +427,7 @@ HR, MP, HMP, SVR = (Measure(name) for name in ("HR", "MP", "HMP", "SVR"))
 MSD, M1D, RankLoss = (Measure(name) for name in ("MSD", "M1D", "RankLoss"))
 
 
-def predict_with(model: Any, method: str, X: Any, qid: Any) -> Any:
+def predict_with(model: Any, method: str, X: MatrixLike, qid: ArrayLike | None) -> Any:
     """Call a method of a ranker or a pipeline; ``qid`` goes to every step that requests it."""
     from sklearn import config_context
 
@@ -469,7 +472,9 @@ class MeasureScorer:
     measure: Measure
     like: str | None = None
 
-    def __call__(self, estimator: Any, X: Any, y: Any, qid: Any = None) -> float:
+    def __call__(
+        self, estimator: Any, X: Matrix, y: ArrayLike, qid: ArrayLike | None = None
+    ) -> float:
         from rankwright.metrics.evaluation import evaluate
 
         if qid is None:

@@ -110,7 +110,7 @@ class RankedLists:
         """1, 2, 3, ... along a row."""
         return np.arange(1.0, self.width + 1.0)
 
-    def cached(self, key: Any, make: Callable[[], Any]) -> Any:
+    def cached(self, key: object, make: Callable[[], Any]) -> Any:
         """The result of ``make()``, computed once for each key."""
         if key not in self._cache:
             self._cache[key] = make()

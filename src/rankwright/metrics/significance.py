@@ -70,7 +70,7 @@ def randomization(
 
 
 def bootstrap_interval(
-    values: Any, *, level: float = 0.95, n_resamples: int = 2000, random_state: int = 0
+    values: object, *, level: float = 0.95, n_resamples: int = 2000, random_state: int = 0
 ) -> tuple[float, float]:
     """Percentile bootstrap interval of the mean; NaN (queries left out) is ignored.
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from operator import is_
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,7 +27,7 @@ from sklearn.utils.validation import (
 )
 
 from rankwright import exceptions
-from rankwright._typing import FloatArray, IntArray
+from rankwright._typing import FloatArray, IntArray, Matrix, MatrixLike
 from rankwright.data.inputs import checked_rows, columns_of_dicts, encoded_words
 from rankwright.data.queries import Queries
 from rankwright.feedback.base import Feedback, Grades, Mixture, as_grades
@@ -107,7 +107,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         return made
 
     @abstractmethod
-    def _fit(self, X: Any, feedback: Any) -> None:
+    def _fit(self, X: Matrix, feedback: Any) -> None:
         """Learn from checked rows (float64, C order or CSR) and feedback of an accepted type.
 
         An iterative ranker also gets ``validation``, a ``Validation`` or None.
@@ -151,12 +151,12 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     @explains_names
     def fit(
         self,
-        X: Any,
+        X: MatrixLike,
         y: ArrayLike,
         *,
         qid: Any = None,
         sample_weight: ArrayLike | None = None,
-        query_weight: Any = None,
+        query_weight: ArrayLike | None = None,
         eval_set: Any = None,
         eval_qid: Any = None,
     ) -> Self:
@@ -179,14 +179,14 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
     def _fit_grades(
         self,
-        X: Any,
+        X: MatrixLike,
         y: ArrayLike,
         *,
-        qid: Any = None,
-        sample_weight: Any = None,
-        query_weight: Any = None,
-        eval_set: Any = None,
-        eval_qid: Any = None,
+        qid: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        query_weight: ArrayLike | None = None,
+        eval_set: tuple[MatrixLike, ArrayLike] | None = None,
+        eval_qid: ArrayLike | None = None,
         **arguments: Any,
     ) -> Self:
         """``fit``; other arguments, which only some rankers have, go to ``_fit``."""
@@ -210,12 +210,12 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
     def fit_feedback(
         self,
-        X: Any,
+        X: MatrixLike,
         feedback: Feedback,
         *,
         qid: Any = None,
-        eval_set: Any = None,
-        eval_qid: Any = None,
+        eval_set: tuple[MatrixLike, ArrayLike] | None = None,
+        eval_qid: ArrayLike | None = None,
     ) -> Self:
         """Fit the ranker to preferences between rows: Grades, Pairs, Bipartite, or sums of them.
 
@@ -240,7 +240,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         feedback = self._accepted(feedback, X.shape[0])
         return self._learn(self._scaled(X, queries), feedback, rows)
 
-    def decision_function(self, X: Any, qid: Any = None) -> FloatArray:
+    def decision_function(self, X: MatrixLike, qid: Any = None) -> FloatArray:
         """Compute the score of each row; higher ranks first.
 
         ``qid`` is used only with ``normalize="query"``, which scales rows within their query.
@@ -250,20 +250,20 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         with self._unchanged(), np.errstate(over="ignore", invalid="ignore"):  # raised below
             return checks.check_scores(self, rows, self._fitted_scorer().decision_function(rows))
 
-    def predict(self, X: Any, qid: Any = None) -> FloatArray:
+    def predict(self, X: MatrixLike, qid: Any = None) -> FloatArray:
         """Predict in units of ``y``: the grade for ordinal rankers, otherwise the score."""
         check_is_fitted(self)
         rows = self._rows(X, qid)
         with self._unchanged(), np.errstate(over="ignore", invalid="ignore"):
             return checks.check_scores(self, rows, self._fitted_scorer().predict(rows))
 
-    def rank(self, X: Any, qid: Any = None) -> NDArray[np.int64]:
+    def rank(self, X: MatrixLike, qid: Any = None) -> NDArray[np.int64]:
         """Return the rank of each row in its query, from 1; equal scores keep their order."""
         scores = self.decision_function(X, qid)
         return Queries.from_ids(qid, len(scores)).places(scores)
 
     def score(
-        self, X: Any, y: ArrayLike, qid: Any = None, sample_weight: ArrayLike | None = None
+        self, X: MatrixLike, y: ArrayLike, qid: Any = None, sample_weight: ArrayLike | None = None
     ) -> float:
         """Compute the pairwise accuracy: the share of correctly ordered pairs, averaged over
         queries.
@@ -302,12 +302,12 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         """The transforms of rows before the scorer, which model files contain too."""
         return (QueryScale(self.n_features_in_, "minmax"),) if self.normalize == "query" else ()
 
-    def _scaled(self, X: Any, queries: Queries) -> Any:
+    def _scaled(self, X: Matrix, queries: Queries) -> Matrix:
         for step in self._transforms():
             X = step.transform(X, queries)
         return X
 
-    def _rows(self, X: Any, qid: Any) -> Any:
+    def _rows(self, X: MatrixLike, qid: ArrayLike | None) -> Matrix:
         """Checked rows as the scorer takes them."""
         X = self._validated(X, reset=False)
         if self.normalize is None:
@@ -322,7 +322,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         return self._scaled(X, Queries.from_ids(qid, X.shape[0]))
 
     def _learn(
-        self, X: Any, feedback: Feedback, eval_set: EvalSet | None = None, **arguments: Any
+        self, X: Matrix, feedback: Feedback, eval_set: EvalSet | None = None, **arguments: Any
     ) -> Self:
         checks.check_weights(feedback)
         self.n_queries_in_ = feedback.queries.n_queries if isinstance(feedback, Grades) else 1
@@ -341,7 +341,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         return self
 
     def _train(
-        self, X: Any, feedback: Feedback, validation: Validation | None, **arguments: Any
+        self, X: Matrix, feedback: Feedback, validation: Validation | None, **arguments: Any
     ) -> None:
         """Learn from all columns, or only from those that hold a value if few do."""
         used = checks.used_columns(X, self._fewest_values()) if self._may_drop_columns() else None
@@ -396,7 +396,12 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             elif learned.high == "n_features":
                 setattr(self, name, np.where(value < 0, value, used[value]))
 
-    def _checked_eval_set(self, eval_set: Any, eval_qid: Any, n_queries: int) -> EvalSet | None:
+    def _checked_eval_set(
+        self,
+        eval_set: tuple[MatrixLike, ArrayLike] | None,
+        eval_qid: ArrayLike | None,
+        n_queries: int,
+    ) -> EvalSet | None:
         """The checked eval_set of ``fit``, scaled like the training rows."""
         owner = type(self).__name__
         if eval_set is None:
@@ -428,7 +433,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         return EvalSet(self._scaled(X, queries), y, queries)
 
     def _with_validation(
-        self, X: Any, feedback: Feedback, eval_set: EvalSet | None
+        self, X: Matrix, feedback: Feedback, eval_set: EvalSet | None
     ) -> tuple[Feedback, Validation | None]:
         """What to learn from and what to validate on: the eval_set, or queries held out."""
         if eval_set is None and not self.early_stopping:
@@ -483,11 +488,18 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             engine.refuse(self)
         check_parameters(self)
 
-    def _checked_training(self, X: Any, y: Any) -> tuple[Any, FloatArray]:
+    def _checked_training(self, X: MatrixLike, y: ArrayLike) -> tuple[Matrix, FloatArray]:
         X, y = self._validated(X, y)
         return X, as_grades(y, "y")
 
-    def _validated(self, X: Any, *y: Any, reset: bool = True) -> Any:
+    @overload
+    def _validated(self, X: MatrixLike, *, reset: bool = True) -> Matrix: ...
+    @overload
+    def _validated(
+        self, X: MatrixLike, y: ArrayLike, /, *, reset: bool = True
+    ) -> tuple[Matrix, NDArray[Any]]: ...
+
+    def _validated(self, X: MatrixLike, *y: ArrayLike, reset: bool = True) -> Any:
         """Rows as scikit-learn checks them, words encoded as for training.
 
         The error about another column of text names it.

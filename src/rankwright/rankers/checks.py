@@ -9,8 +9,9 @@ from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
-from rankwright._typing import FloatArray, IntArray
+from rankwright._typing import FloatArray, IntArray, Matrix
 from rankwright.exceptions import (
     DataError,
     DegenerateDataWarning,
@@ -85,7 +86,7 @@ def _stored_columns(X: Any) -> tuple[IntArray, IntArray]:
     return number, index
 
 
-def check_sizes(ranker: Any, X: Any, largest: float | None = None) -> float:
+def check_sizes(ranker: BaseEstimator, X: Matrix, largest: float | None = None) -> float:
     """The largest absolute value of X; a DataError names the column if it is above LARGEST."""
     largest = _largest(X) if largest is None else largest
     if largest > LARGEST and ranker._multiplies:
@@ -111,7 +112,7 @@ def feature_number(where: str, feature: Any, names: Sequence[Any], n_features: i
     )
 
 
-def check_width(ranker: Any, n_columns: int) -> None:
+def check_width(ranker: BaseEstimator, n_columns: int) -> None:
     """Raise a MemoryLimitError if there is no memory for two numbers for each column."""
     require_memory(
         2.0 * 8.0 * n_columns,
@@ -121,7 +122,7 @@ def check_width(ranker: Any, n_columns: int) -> None:
 
 
 @contextmanager
-def learning(ranker: Any, X: Any, largest: float | None = None) -> Iterator[float]:
+def learning(ranker: BaseEstimator, X: Matrix, largest: float | None = None) -> Iterator[float]:
     """Training on rows of extreme size: what NumPy or SciPy raises there becomes a DataError.
 
     Yields the largest absolute value of X, which is found here if it is not known.
@@ -143,7 +144,7 @@ def learning(ranker: Any, X: Any, largest: float | None = None) -> Iterator[floa
         raise _overflow_error(ranker, X) from error
 
 
-def used_columns(X: Any, fewest: int = 1) -> IntArray | None:
+def used_columns(X: Matrix, fewest: int = 1) -> IntArray | None:
     """The columns of a wide sparse matrix with enough stored values, if most of them have not."""
     if isinstance(X, np.ndarray) or X.shape[1] < MANY_COLUMNS:
         return None
@@ -153,7 +154,7 @@ def used_columns(X: Any, fewest: int = 1) -> IntArray | None:
     return used if 0 < 2 * len(used) < X.shape[1] else None
 
 
-def _warn_of_empty_columns(ranker: Any, X: Any) -> None:
+def _warn_of_empty_columns(ranker: BaseEstimator, X: Matrix) -> None:
     """Warn of a sparse matrix whose columns are nearly all empty: time and memory count them."""
     if isinstance(X, np.ndarray) or X.shape[1] < MANY_COLUMNS or X.nnz >= X.shape[1]:
         return
@@ -167,7 +168,7 @@ def _warn_of_empty_columns(ranker: Any, X: Any) -> None:
     )
 
 
-def _warn_of_quadratic_time(ranker: Any, n_rows: int) -> None:
+def _warn_of_quadratic_time(ranker: BaseEstimator, n_rows: int) -> None:
     advice = ranker._advice_for_many_rows()
     if n_rows >= MANY_ROWS and advice:
         warnings.warn(
@@ -178,7 +179,9 @@ def _warn_of_quadratic_time(ranker: Any, n_rows: int) -> None:
         )
 
 
-def check_training_scores(ranker: Any, X: Any, largest: float, *, has_order: bool) -> None:
+def check_training_scores(
+    ranker: BaseEstimator, X: Matrix, largest: float, *, has_order: bool
+) -> None:
     """Raise a DataError unless the scores of training rows are finite; warn if all are equal.
 
     Up to 256 rows are scored: half of them spread over X, half the ones with the largest values,
@@ -205,7 +208,7 @@ def check_training_scores(ranker: Any, X: Any, largest: float, *, has_order: boo
             )
 
 
-def check_scores(ranker: Any, X: Any, scores: FloatArray) -> FloatArray:
+def check_scores(ranker: BaseEstimator, X: Matrix, scores: FloatArray) -> FloatArray:
     """The scores; a DataError names the first row whose score is not finite."""
     finite = np.isfinite(scores)
     if not finite.all():
@@ -217,14 +220,14 @@ def check_scores(ranker: Any, X: Any, scores: FloatArray) -> FloatArray:
     return scores
 
 
-def _overflow_error(ranker: Any, X: Any) -> DataError:
+def _overflow_error(ranker: BaseEstimator, X: Matrix) -> DataError:
     return DataError(
         f"{type(ranker).__name__}: the model overflows or is not a number, for {_range(X)}: "
         f"{_column(ranker, X)}. {_SCALE}"
     )
 
 
-def _range(X: Any) -> str:
+def _range(X: Matrix) -> str:
     values = np.abs(X if isinstance(X, np.ndarray) else X.data)
     nonzero = values[values > 0]
     if not nonzero.size:
@@ -232,7 +235,7 @@ def _range(X: Any) -> str:
     return f"absolute values of X other than 0 run from {nonzero.min():.3g} to {nonzero.max():.3g}"
 
 
-def _largest(X: Any) -> float:
+def _largest(X: Matrix) -> float:
     """The largest absolute value, without a copy of X; NaN is ignored."""
     values = X if isinstance(X, np.ndarray) else X.data
     if not values.size:
@@ -253,7 +256,7 @@ def _extremes(X: Any, axis: int = 0) -> tuple[FloatArray, FloatArray]:
     return np.concatenate(lows), np.concatenate(highs)
 
 
-def _column(ranker: Any, X: Any) -> str:
+def _column(ranker: BaseEstimator, X: Matrix) -> str:
     """The column with the largest absolute value, by number and name, and that value."""
     if isinstance(X, np.ndarray):
         index = int(np.nanargmax(np.abs(X)))
@@ -266,7 +269,7 @@ def _column(ranker: Any, X: Any) -> str:
     return f"column {column}{name} holds {value:.3g}"
 
 
-def _sample(X: Any, largest: float) -> IntArray:
+def _sample(X: Matrix, largest: float) -> IntArray:
     n = X.shape[0]
     if n <= SAMPLED:
         return np.arange(n)
@@ -286,7 +289,7 @@ def _sample(X: Any, largest: float) -> IntArray:
     return np.union1d(large, spread)
 
 
-def warn_of_sorted_grades(ranker: Any, y: FloatArray) -> None:
+def warn_of_sorted_grades(ranker: BaseEstimator, y: FloatArray) -> None:
     """Warn if equal grades arrive in one block each, as in a file sorted by grade.
 
     The updates of the last block then undo those of the others.
@@ -304,7 +307,7 @@ def warn_of_sorted_grades(ranker: Any, y: FloatArray) -> None:
         )
 
 
-def warn_of_scales(ranker: Any, X: Any) -> float:
+def warn_of_scales(ranker: BaseEstimator, X: Matrix) -> float:
     """Warn if the largest absolute values of two columns differ by more than a thousand.
 
     Returns the largest of all.

@@ -16,7 +16,8 @@ A model is made of these kinds, as its classes declare them (``Ranker._scores_as
 from __future__ import annotations
 
 import inspect
-from typing import Any
+
+from sklearn.base import BaseEstimator
 
 from rankwright.exceptions import ParameterError
 from rankwright.rankers.preprocessing import (
@@ -43,7 +44,7 @@ HOLDS: dict[str, frozenset[str]] = {
 }
 
 
-def holds(target: str, model: Any) -> bool:
+def holds(target: str, model: BaseEstimator) -> bool:
     """Return whether a target can rank with a model, judged by what its classes declare.
 
     The model may be fitted or not, a ranker, its class, an ensemble, or a pipeline. Missing values
@@ -71,7 +72,7 @@ def holds(target: str, model: Any) -> bool:
     return kinds_of(model) <= HOLDS[target]
 
 
-def kinds_of(model: Any) -> frozenset[str]:
+def kinds_of(model: BaseEstimator) -> frozenset[str]:
     """The kinds that a model is made of, by what its classes declare."""
     if inspect.isclass(model):
         model = model()
@@ -86,7 +87,7 @@ def kinds_of(model: Any) -> frozenset[str]:
     return kinds
 
 
-def _is_folded(step: Any, kinds: frozenset[str]) -> bool:
+def _is_folded(step: BaseEstimator, kinds: frozenset[str]) -> bool:
     """Whether thresholds or weights take a step in, so that a target need not hold it."""
     if isinstance(step, QueryNormalizer):
         return True  # it is a kind of its own

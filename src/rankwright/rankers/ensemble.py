@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 from sklearn.utils import get_tags
@@ -454,7 +454,7 @@ def _term(name: str, model: Any) -> Scorer:
     return scorer
 
 
-def _member_shapley(name: str, model: Any, X: Any, centered: bool) -> tuple[FloatArray, float]:
+def _member_shapley(name: str, model: Any, X: Matrix, centered: bool) -> tuple[FloatArray, float]:
     """Shapley values of a member, and the score they are measured from.
 
     A linear member has them if its scaler subtracts the mean of the training rows.
@@ -485,7 +485,7 @@ def _member_shapley(name: str, model: Any, X: Any, centered: bool) -> tuple[Floa
     )
 
 
-def _fitted(model: Any, X: Any, feedback: Grades) -> Any:
+def _fitted(model: BaseEstimator, X: Matrix, feedback: Grades) -> Any:
     *steps, ranker = _steps(model)
     for step in steps:
         X = step.fit_transform(X, feedback.y)
@@ -519,22 +519,22 @@ def deviation(scores: FloatArray, queries: Queries, weight: FloatArray | None = 
     return size * spread if spread > STILL else 1.0
 
 
-def _steps(member: Any) -> list[Any]:
+def _steps(member: BaseEstimator) -> list[Any]:
     return [step for step in flat_steps(member) if not isinstance(step, str) and step is not None]
 
 
-def _kind(member: Any) -> str:
+def _kind(member: BaseEstimator) -> str:
     return type(member).__name__
 
 
-def _is_fitted(member: Any) -> bool:
+def _is_fitted(member: BaseEstimator) -> bool:
     model = _steps(member)[-1]
     if isinstance(model, RankEnsemble):
         return model.__sklearn_is_fitted__()
     return hasattr(model, "n_features_in_")
 
 
-def allows_nan(member: Any) -> bool:
+def allows_nan(member: BaseEstimator) -> bool:
     """Whether it takes NaN: its ranker does, or a step that is no scaler may fill them."""
     *steps, ranker = _steps(member)
     if not all(get_tags(step).input_tags.allow_nan for step in steps):
@@ -543,7 +543,7 @@ def allows_nan(member: Any) -> bool:
     return fills or bool(get_tags(ranker).input_tags.allow_nan)
 
 
-def needs_queries(member: Any) -> bool:
+def needs_queries(member: BaseEstimator) -> bool:
     """Whether the score of a row depends on other rows of its query."""
     *steps, ranker = _steps(member)
     if isinstance(ranker, RankEnsemble):
@@ -551,14 +551,14 @@ def needs_queries(member: Any) -> bool:
     return ranker.normalize is not None or any(isinstance(s, QueryNormalizer) for s in steps)
 
 
-def _is_member(value: Any) -> bool:
+def _is_member(value: object) -> bool:
     if isinstance(value, Pipeline):
         steps = _steps(value)
         return bool(steps) and isinstance(steps[-1], Ranker)
     return isinstance(value, Ranker)
 
 
-def _is_pair(value: Any) -> bool:
+def _is_pair(value: object) -> bool:
     if not (isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str)):
         return False
     name, member = value
@@ -566,7 +566,7 @@ def _is_pair(value: Any) -> bool:
     return bool(name) and "__" not in name and name not in reserved and _is_member(member)
 
 
-def _are_members(value: Any) -> bool:
+def _are_members(value: object) -> bool:
     if not isinstance(value, list) or not value:
         return False
     if all(map(_is_member, value)):
@@ -574,7 +574,7 @@ def _are_members(value: Any) -> bool:
     return all(map(_is_pair, value)) and len({name for name, _ in value}) == len(value)
 
 
-def _are_weights(value: Any) -> bool:
+def _are_weights(value: object) -> bool:
     if not isinstance(value, list | tuple | np.ndarray) or np.ndim(value) != 1:
         return False
     test = schema.number(0.0).test

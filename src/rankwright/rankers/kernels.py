@@ -16,7 +16,8 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import linalg, sparse
 
-from rankwright._typing import FloatArray, IntArray
+from rankwright._typing import FloatArray, IntArray, Matrix, MatrixLike
+from rankwright.data.queries import Queries
 from rankwright.exceptions import DataError, MemoryLimitError
 from rankwright.rankers import schema
 from rankwright.runtime import require_memory
@@ -41,7 +42,7 @@ KERNEL_CONSTRAINTS: dict[str, schema.Constraint] = {
 }
 
 
-def resolve_gamma(gamma: float | str, X: Any, weight: FloatArray | None = None) -> float:
+def resolve_gamma(gamma: float | str, X: Matrix, weight: FloatArray | None = None) -> float:
     """``"scale"`` is 1 / (n_features * weighted variance of X), ``"auto"`` is 1 / n_features."""
     if not isinstance(gamma, str):
         return float(gamma)
@@ -149,7 +150,7 @@ class Gram:
             )
         return values
 
-    def check_square(self, X: Any) -> None:
+    def check_square(self, X: Matrix) -> None:
         """Raise a DataError if X holds the kernel of training rows and is not square."""
         if self.kernel is None and X.shape[0] != X.shape[1]:
             raise DataError(
@@ -207,7 +208,7 @@ class FunctionExpansion(Scorer):
     def n_features(self) -> int:
         return int(self.support.shape[1])
 
-    def decision_function(self, X: Any) -> FloatArray:
+    def decision_function(self, X: MatrixLike) -> FloatArray:
         scores = self.function(X, self.support) @ self.coef + self.intercept
         return np.asarray(scores, dtype=np.float64)
 
@@ -228,7 +229,7 @@ class FunctionValues(RowMap):
     def n_outputs(self) -> int:
         return len(self.support)
 
-    def transform(self, X: Any, queries: Any = None) -> FloatArray:
+    def transform(self, X: Matrix, queries: Queries | None = None) -> FloatArray:
         if len(self.support) == 0:
             return np.zeros((X.shape[0], 0))
         return np.asarray(self.function(X, self.support), dtype=np.float64)
@@ -255,7 +256,7 @@ class DrawnLandmarks:
     def __len__(self) -> int:
         return int(self.X.shape[0])
 
-    def __getitem__(self, rows: Any) -> FloatArray:
+    def __getitem__(self, rows: IntArray | slice) -> FloatArray:
         return np.asarray(self._kernel(self.X[rows]) @ self.basis)
 
     def __matmul__(self, coef: FloatArray) -> FloatArray:
@@ -264,7 +265,7 @@ class DrawnLandmarks:
             result[rows] = self._kernel(self.X[rows]) @ (self.basis @ coef)
         return result
 
-    def on(self, X: Any) -> DrawnLandmarks:
+    def on(self, X: MatrixLike) -> DrawnLandmarks:
         """The same landmarks, other rows."""
         return DrawnLandmarks(self.gram, X, self.rows, self.support, self.basis)
 
@@ -272,13 +273,13 @@ class DrawnLandmarks:
         """The coefficients of the landmarks' kernels for these coefficients of the features."""
         return np.asarray(self.basis @ coef)
 
-    def _kernel(self, X: Any) -> FloatArray:
+    def _kernel(self, X: Matrix) -> FloatArray:
         if self.gram.is_precomputed:
             return dense(X[:, self.rows])
         return self.gram.block(X, self.support)
 
 
-def draw_landmarks(gram: Gram, X: Any, rows: IntArray, n: int, seed: int) -> DrawnLandmarks:
+def draw_landmarks(gram: Gram, X: Matrix, rows: IntArray, n: int, seed: int) -> DrawnLandmarks:
     """Draw landmarks among these rows of X, and orthogonalize their kernel."""
     rng = np.random.default_rng(seed)
     drawn = np.sort(rng.permutation(rows)[:n])
@@ -305,7 +306,7 @@ class PickedLandmarks:
         return np.asarray(linalg.solve_triangular(triangle, coef, trans=1, lower=True))
 
 
-def pick_landmarks(gram: Gram, X: Any, n_components: int | None) -> PickedLandmarks:
+def pick_landmarks(gram: Gram, X: Matrix, n_components: int | None) -> PickedLandmarks:
     """At most ``n_components`` landmarks (None: as many as there are independent rows)."""
     rest = np.array(gram.diagonal(X), dtype=np.float64)
     n = len(rest)
@@ -353,7 +354,7 @@ class StreamedLandmarks:
     limit: int
     tol: float
 
-    def add(self, X: Any) -> FloatArray:
+    def add(self, X: Matrix) -> FloatArray:
         """The features of the rows, (n_rows, n_landmarks) after the last; landmarks are added."""
         blocks = [
             self._add_block(dense(X[start : start + BLOCK]))

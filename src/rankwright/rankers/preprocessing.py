@@ -7,13 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn import config_context
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from rankwright._typing import FloatArray, IntArray
+from rankwright._typing import FloatArray, IntArray, MatrixLike
 from rankwright.data.inputs import checked_rows, encoded_words
 from rankwright.data.items import Items
 from rankwright.data.queries import Queries
@@ -32,13 +33,13 @@ class RowTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     _transform: Any  # a method of each class: what the fitted object does to rows
     n_features_in_: int
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: MatrixLike, y: ArrayLike | None = None) -> Self:
         """Record the number and the names of the features."""
         schema.check_parameters(self)
         self._rows(X, reset=True)
         return self
 
-    def _rows(self, X: Any, *y: Any, **options: Any) -> Any:
+    def _rows(self, X: MatrixLike, *y: Any, **options: Any) -> Any:
         checks = {"dtype": np.float64, "order": "C", **self._checks, **options}
         return validate_data(self, checked_rows(X), *y, **checks)
 
@@ -88,14 +89,16 @@ class QueryNormalizer(OneToOneFeatureMixin, RowTransformer):  # type: ignore[mis
     def __init__(self, *, method: str = "minmax") -> None:
         self.method = method
 
-    def transform(self, X: Any, qid: Any = None) -> FloatArray:
+    def transform(self, X: MatrixLike, qid: ArrayLike | None = None) -> FloatArray:
         """Scale the rows within each query."""
         check_is_fitted(self, "n_features_in_")
         rows = self._rows(X, reset=False)
         scaled: FloatArray = self._transform().transform(rows, Queries.from_ids(qid, len(rows)))
         return scaled
 
-    def fit_transform(self, X: Any, y: Any = None, qid: Any = None) -> FloatArray:
+    def fit_transform(
+        self, X: MatrixLike, y: ArrayLike | None = None, qid: Any = None
+    ) -> FloatArray:
         """Fit, then transform with ``qid`` (the mixin's version would drop it silently)."""
         return self.fit(X, y).transform(X, qid=qid)
 
@@ -141,29 +144,29 @@ class OnlineScaler(OneToOneFeatureMixin, RowTransformer):  # type: ignore[misc]
         self.with_mean = with_mean
         self.with_std = with_std
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: MatrixLike, y: ArrayLike | None = None) -> Self:
         """Start from scratch, then learn from these rows."""
         for name in ("mean_", "var_", "n_samples_seen_"):
             self.__dict__.pop(name, None)
         return self.partial_fit(X)
 
-    def partial_fit(self, X: Any, y: Any = None) -> Self:
+    def partial_fit(self, X: MatrixLike, y: ArrayLike | None = None) -> Self:
         """Update the statistics with more rows."""
         self._update(X)
         return self
 
-    def partial_fit_transform(self, X: Any, y: Any = None) -> FloatArray:
+    def partial_fit_transform(self, X: MatrixLike, y: ArrayLike | None = None) -> FloatArray:
         """Update the statistics with each row, then scale it: ``partial_fit``, ``transform`` row by
         row."""
         return self._update(X)
 
-    def transform(self, X: Any) -> FloatArray:
+    def transform(self, X: MatrixLike) -> FloatArray:
         """Scale rows with the current statistics."""
         check_is_fitted(self, "mean_")
         rows = self._rows(X, reset=False)
         return np.asarray(self._transform().transform(rows, Queries.from_ids(None, len(rows))))
 
-    def _update(self, X: Any) -> FloatArray:
+    def _update(self, X: MatrixLike) -> FloatArray:
         schema.check_parameters(self)
         first = not hasattr(self, "mean_")
         rows = self._rows(X, reset=first)
@@ -239,7 +242,7 @@ class PolynomialMap(RowTransformer):
         self.gamma = gamma
         self.coef0 = coef0
 
-    def transform(self, X: Any) -> FloatArray:
+    def transform(self, X: MatrixLike) -> FloatArray:
         """Return the mapped rows as a dense array."""
         check_is_fitted(self, "n_features_in_")
         return self._transform().transform(self._rows(X, reset=False))
@@ -270,7 +273,7 @@ class RankPipeline(Pipeline):  # type: ignore[misc]
     array([2, 1, 1])
     """
 
-    def fit(self, X: Any, y: Any = None, **params: Any) -> Self:
+    def fit(self, X: MatrixLike, y: ArrayLike | None = None, **params: Any) -> Self:
         """Fit the steps; ``qid`` and ``sample_weight`` go to those that request them."""
         rows = checked_rows(X)  # before a step of scikit-learn reads beyond a damaged matrix
         with config_context(enable_metadata_routing=True):
@@ -286,24 +289,24 @@ class RankPipeline(Pipeline):  # type: ignore[misc]
             return self
         return RankPipeline([*self.steps[:-1], (name, last._saved_as())])
 
-    def decision_function(self, X: Any, qid: Any = None) -> FloatArray:
+    def decision_function(self, X: MatrixLike, qid: Any = None) -> FloatArray:
         """The score of each row; higher comes first."""
         return np.asarray(self._routed("decision_function", X, qid=qid))
 
-    def predict(self, X: Any, qid: Any = None) -> FloatArray:
+    def predict(self, X: MatrixLike, qid: Any = None) -> FloatArray:
         """In the terms of ``y``: the grade for ordinal rankers, the score for the others."""
         return np.asarray(self._routed("predict", X, qid=qid))
 
-    def rank(self, X: Any, qid: Any = None) -> IntArray:
+    def rank(self, X: MatrixLike, qid: Any = None) -> IntArray:
         """The position of each row in its query, 1 for the first; equal scores keep their order."""
         scores = self.decision_function(X, qid)
         return Queries.from_ids(qid, len(scores)).places(scores)
 
-    def score(self, X: Any, y: Any, qid: Any = None) -> float:
+    def score(self, X: MatrixLike, y: ArrayLike, qid: Any = None) -> float:
         """Pairwise accuracy, as the ranker's own ``score`` gives it."""
         return float(self._routed("score", X, y, qid=qid))
 
-    def _routed(self, method: str, X: Any, *y: Any, qid: Any) -> Any:
+    def _routed(self, method: str, X: MatrixLike, *y: Any, qid: ArrayLike | None) -> Any:
         first = self.steps[0][1]
         names = getattr(first, "feature_names_in_", None)
         X = checked_rows(X)
@@ -339,18 +342,18 @@ _SCALERS: dict[type, Callable[[Any], Transform | None]] = {
 }
 
 
-def is_scaler(step: Any) -> bool:
+def is_scaler(step: BaseEstimator) -> bool:
     """Whether a step shifts, scales and at most clips each column."""
     return type(step) in _SCALERS or isinstance(step, OnlineScaler)
 
 
-def is_known(step: Any) -> bool:
+def is_known(step: BaseEstimator) -> bool:
     """Whether :func:`transform_of` says what a step does to rows."""
     own = isinstance(step, RowTransformer) and hasattr(step, "_transform")
     return own or type(step) in _SCALERS
 
 
-def transform_of(step: Any) -> Transform | None:
+def transform_of(step: BaseEstimator) -> Transform | None:
     """What a fitted transformer of rankwright, or a scaler, does to rows; None if nothing."""
     if isinstance(step, RowTransformer):
         own: Transform = step._transform()
@@ -358,7 +361,7 @@ def transform_of(step: Any) -> Transform | None:
     return next(make(step) for kind, make in _SCALERS.items() if isinstance(step, kind))
 
 
-def flat_steps(model: Any) -> list[Any]:
+def flat_steps(model: BaseEstimator) -> list[Any]:
     """The model itself, or the steps of a pipeline and of pipelines in it, without an encoder.
 
     A TableEncoder turns tables into rows before anything scores them: see :func:`encoder_of`.
@@ -370,18 +373,18 @@ def flat_steps(model: Any) -> list[Any]:
     return [inner for _, step in model.steps for inner in flat_steps(step)]
 
 
-def encoder_of(model: Any) -> TableEncoder | None:
+def encoder_of(model: BaseEstimator) -> TableEncoder | None:
     """The encoder in front of a pipeline, or None."""
     first = model.steps[0][1] if getattr(model, "steps", None) else None
     return first if isinstance(first, TableEncoder) else None
 
 
-def without_encoder(model: Any) -> Any:
+def without_encoder(model: BaseEstimator) -> Any:
     """What ranks the rows behind an encoder; a model without one as it is."""
     return model if encoder_of(model) is None else model.steps[-1][1]
 
 
-def with_encoding(model: Any, items: Items) -> Any:
+def with_encoding(model: BaseEstimator, items: Items) -> Any:
     """A model that was fitted to the rows of items, as a pipeline that takes tables like theirs.
 
     The model itself, with the names of its features, if the items have nothing but numbers.
@@ -393,7 +396,7 @@ def with_encoding(model: Any, items: Items) -> Any:
     return RankPipeline([("encode", encoder), ("rank", model)])
 
 
-def name_features(model: Any, names: Sequence[str] | None) -> None:
+def name_features(model: BaseEstimator, names: Sequence[str] | None) -> None:
     """Put the names of the features into the model, so that columns are found by name."""
     first = next((step for step in flat_steps(model) if step not in IDLE), None)
     if names is not None and first is not None:

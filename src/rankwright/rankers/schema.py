@@ -14,6 +14,8 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 
 from rankwright.exceptions import DataError, ParameterError
 
@@ -25,19 +27,19 @@ class Constraint:
     description: str
     test: Callable[[Any], bool]
 
-    def check(self, owner: str, name: str, value: Any) -> None:
+    def check(self, owner: str, name: str, value: object) -> None:
         """Raise a ParameterError unless the value passes."""
         if not self.test(value):
             raise ParameterError(f"{owner}({name}={value!r}): {name} must be {self.description}.")
 
 
-def check_parameters(estimator: Any) -> None:
+def check_parameters(estimator: BaseEstimator) -> None:
     """Check the parameters of an estimator by its ``_constraints``."""
     for name, constraint in estimator._constraints.items():
         constraint.check(type(estimator).__name__, name, getattr(estimator, name))
 
 
-def _is_number(value: Any, kind: Any = Real) -> bool:
+def _is_number(value: object, kind: Any = Real) -> bool:
     return isinstance(value, kind) and not isinstance(value, bool | np.bool_)
 
 
@@ -70,7 +72,7 @@ def one_of(*choices: Any) -> Constraint:
     )
 
 
-def _kind(value: Any) -> type:
+def _kind(value: object) -> type:
     return str if isinstance(value, str) else type(value)
 
 
@@ -131,7 +133,7 @@ class Learned:
     finite: bool = True
     optional: bool = False  # whether None is a value too
 
-    def check(self, name: str, value: Any, sizes: dict[str, int]) -> None:
+    def check(self, name: str, value: object, sizes: dict[str, int]) -> None:
         """Raise a DataError unless this is such an attribute; ``sizes`` learns new names."""
         if value is None:
             if not self.optional:
@@ -153,7 +155,7 @@ class Learned:
                 f"{name}: the value {outside[0]:g} is outside {self.low:g} .. {high:g}."
             )
 
-    def _check_type(self, name: str, array: Any) -> None:
+    def _check_type(self, name: str, array: NDArray[Any]) -> None:
         is_right = (
             array.dtype.kind in "UO"
             if self.dtype == "U"
@@ -166,7 +168,7 @@ class Learned:
                 if not isinstance(value, str):
                     raise DataError(f"{name} holds a {type(value).__name__}, which is not text.")
 
-    def _check_shape(self, name: str, array: Any, sizes: dict[str, int]) -> None:
+    def _check_shape(self, name: str, array: NDArray[Any], sizes: dict[str, int]) -> None:
         if array.ndim != len(self.shape):
             raise DataError(f"{name} has {array.ndim} axes; it must have {len(self.shape)}.")
         for size, label in zip(array.shape, self.shape, strict=True):
@@ -183,7 +185,7 @@ class Holds:
     optional: bool = False
     several: bool = False
 
-    def check(self, name: str, value: Any, sizes: dict[str, int]) -> None:
+    def check(self, name: str, value: object, sizes: dict[str, int]) -> None:
         if value is None and self.optional:
             return
         for item in value if self.several and isinstance(value, list) and value else [value]:

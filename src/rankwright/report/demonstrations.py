@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 import rankwright as rw
+from rankwright._typing import FilePath
 from rankwright.data.datasets.synthetic import (
     make_engines,
     make_ordinal,
@@ -183,7 +184,7 @@ def run_demo(random_state: int = 0, *, note: Callable[[str], None] | None = None
 
 
 def write_demo(
-    path: Any, random_state: int = 0, *, note: Callable[[str], None] | None = None
+    path: FilePath, random_state: int = 0, *, note: Callable[[str], None] | None = None
 ) -> Iterator[Part]:
     """Run the demo part by part; after the last one write the report page to ``path``."""
     parts = []

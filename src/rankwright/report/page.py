@@ -18,6 +18,7 @@ from string import Template
 from typing import Any, Literal
 
 from rankwright import __version__
+from rankwright._typing import FilePath
 from rankwright.data.io.files import atomic_write
 
 
@@ -120,7 +121,7 @@ _MISSING = (
 )
 
 
-def write_page(page: Page, path: Any) -> None:
+def write_page(page: Page, path: FilePath) -> None:
     """Write a page to an HTML file, atomically."""
     with atomic_write(path, mode=0o666) as file:
         file.write(page.to_html().encode(errors="backslashreplace"))

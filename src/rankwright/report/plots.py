@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 
-from rankwright._typing import FloatArray
+from rankwright._typing import FloatArray, Matrix
 from rankwright.exceptions import ParameterError
 from rankwright.feedback.clicks.relevance import Calibration
 from rankwright.metrics.comparison import Comparison
@@ -42,7 +43,7 @@ class Curve:
 
 
 def contributions(
-    model: Any, X: Any, names: Sequence[str] | None = None, n_features: int = 8
+    model: BaseEstimator, X: Matrix, names: Sequence[str] | None = None, n_features: int = 8
 ) -> list[Curve]:
     """Partial dependence curves of the features that change the score most, largest first.
 
@@ -67,7 +68,7 @@ def contributions(
     return [curve for curve in curves[:n_features] if curve.span > 0]
 
 
-def _curve(model: Any, rows: FloatArray, column: int, name: str) -> Curve | None:
+def _curve(model: BaseEstimator, rows: FloatArray, column: int, name: str) -> Curve | None:
     known = rows[np.isfinite(rows[:, column]), column]
     if not len(known) or known.min() == known.max():
         return None
@@ -79,7 +80,7 @@ def _curve(model: Any, rows: FloatArray, column: int, name: str) -> Curve | None
 
 
 def importances(
-    model: Any, X: Any, names: Sequence[str] | None = None
+    model: BaseEstimator, X: Matrix, names: Sequence[str] | None = None
 ) -> tuple[str, dict[str, float]]:
     """What is measured, and the importance of each feature, largest first.
 
@@ -98,14 +99,14 @@ def importances(
     return what, dict(sorted(shares.items(), key=lambda pair: -pair[1]))
 
 
-def _sample(X: Any) -> FloatArray:
+def _sample(X: Matrix) -> FloatArray:
     n_items = X.shape[0]
     chosen = np.unique(np.linspace(0, n_items - 1, min(n_items, N_ROWS)).round().astype(np.int64))
     part = (X.to_numpy() if hasattr(X, "to_numpy") else X)[chosen]
     return np.array(part.toarray() if hasattr(part, "toarray") else part, dtype=np.float64)
 
 
-def _columns(model: Any, rows: FloatArray) -> list[int]:
+def _columns(model: BaseEstimator, rows: FloatArray) -> list[int]:
     """All features; of more than MAX_FEATURES the most important, or those that vary most."""
     if rows.shape[1] <= MAX_FEATURES:
         return list(range(rows.shape[1]))
@@ -198,7 +199,7 @@ def plot_contributions(model: Any, X: Any, *, names: Any = None, n_features: int
     return joined
 
 
-def plot_thresholds(model: Any, X: Any, y: ArrayLike) -> Any:
+def plot_thresholds(model: BaseEstimator, X: Matrix, y: ArrayLike) -> Any:
     """Plot scores by true grade, with the thresholds of an ordinal ranker."""
     cuts = getattr(model, "thresholds_", None)
     if cuts is None:

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 
-from rankwright._typing import FloatArray, IntArray
+from rankwright._typing import FloatArray, IntArray, Matrix
 from rankwright.data.items import Items
 from rankwright.data.queries import Queries
 from rankwright.metrics.comparison import Comparison
@@ -170,7 +171,10 @@ def learning_section(
 
 
 def contributions_section(
-    model: Any, X: Any, names: Sequence[str] | None = None, title: str = "What the features add"
+    model: BaseEstimator,
+    X: Matrix,
+    names: Sequence[str] | None = None,
+    title: str = "What the features add",
 ) -> Section | None:
     """Curves of the eight features that change the score most; None if no feature does."""
     curves = plots.contributions(model, X, names)
@@ -188,7 +192,10 @@ def contributions_section(
 
 
 def importance_section(
-    model: Any, X: Any, names: Sequence[str] | None = None, title: str = "Importance of features"
+    model: BaseEstimator,
+    X: Matrix,
+    names: Sequence[str] | None = None,
+    title: str = "Importance of features",
 ) -> Section | None:
     """The importance of every feature; None if no feature has any."""
     what, shares = plots.importances(model, X, names)
@@ -258,7 +265,7 @@ def comparison_page(
 
 
 def training_page(
-    model: Any,
+    model: BaseEstimator,
     held_out: Items | None,
     *,
     data: str = "the data",
@@ -300,7 +307,7 @@ def training_page(
 
 
 def write_training(
-    model: Any,
+    model: BaseEstimator,
     path: str,
     items: Items,
     valid: Items | None = None,
@@ -351,7 +358,9 @@ def _table_sections(comparison: Comparison, scores: Mapping[str, Scores]) -> lis
     return [*sections, win_loss_section(scores, comparison)] if len(scores) > 1 else sections
 
 
-def _model_sections(model: Any, items: Items, scores: Any, name: str = "") -> list[Section]:
+def _model_sections(
+    model: BaseEstimator, items: Items, scores: ArrayLike, name: str = ""
+) -> list[Section]:
     title = f"What the features add{name}"
     curves = contributions_section(model, items.X, items.feature_names, title)
     importance = importance_section(
@@ -364,7 +373,7 @@ def _model_sections(model: Any, items: Items, scores: Any, name: str = "") -> li
     return sections
 
 
-def _thresholds(model: Any) -> Any:
+def _thresholds(model: BaseEstimator) -> Any:
     """The thresholds of an ordinal ranker, a pipeline or a saved scorer; None without any."""
     last = model[-1] if hasattr(model, "steps") else model
     thresholds = getattr(last, "thresholds_", None)

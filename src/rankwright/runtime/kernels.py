@@ -39,7 +39,7 @@ _ADVICE = "Set NUMBA_CACHE_DIR to a writable folder to keep it."
 def njit(*, cache: bool, **options: Any) -> Callable[[Any], Any]:
     """``numba.njit`` with the cache of this module; without the JIT, the function itself."""
 
-    def decorate(function: Any) -> Any:
+    def decorate(function: Callable[..., Any]) -> Any:
         # No code for calls from C, which nothing here makes: 5 % of the time to compile.
         kernel: Any = numba.njit(no_cfunc_wrapper=True, **options)(function)
         if cache and kernel is not function:
@@ -52,7 +52,7 @@ def njit(*, cache: bool, **options: Any) -> Callable[[Any], Any]:
 class KernelCache(caching.FunctionCache):  # type: ignore[misc]
     """The cache of one kernel."""
 
-    def __init__(self, function: Any) -> None:
+    def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
         self._module = function.__module__
 
@@ -85,7 +85,7 @@ class KernelCache(caching.FunctionCache):  # type: ignore[misc]
 class NoCache(caching.NullCache):  # type: ignore[misc]
     """In the place of the cache of a kernel where no folder is writable."""
 
-    def __init__(self, function: Any) -> None:
+    def __init__(self, function: Callable[..., Any]) -> None:
         self._module = function.__module__
 
     def load_overload(self, sig: Any, target_context: Any) -> None:
@@ -93,7 +93,7 @@ class NoCache(caching.NullCache):  # type: ignore[misc]
         announce_compilation(_family(self._module), "")
 
 
-def _cache_of(function: Any) -> Any:
+def _cache_of(function: Callable[..., Any]) -> Any:
     try:
         return KernelCache(function)
     except RuntimeError:  # no folder is writable

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
+from rankwright._typing import Matrix
 from rankwright.exceptions import ParameterError
 from rankwright.runtime.blas import single_threaded_blas
 
@@ -72,7 +73,7 @@ class Team:
         self._pool = ThreadPoolExecutor(self.threads - 1) if self.threads > 1 else None
 
     @classmethod
-    def for_rows(cls, X: Any) -> Self:
+    def for_rows(cls, X: Matrix) -> Self:
         """One thread or all of them, whichever is faster for as many cells as X has."""
         return cls(1 if X.shape[0] * X.shape[1] < SMALL else None)
 

@@ -109,7 +109,7 @@ def _of_checked_rows(method: Callable[[Any, Matrix], FloatArray]) -> Any:
     return checked
 
 
-def not_finite(values: Any) -> str:
+def not_finite(values: object) -> str:
     """What is wrong with values that must be finite.
 
     >>> not_finite(np.array([1.0, np.nan, np.nan]))
@@ -188,7 +188,7 @@ def row_blocks(n_rows: int, width: int, values: int = 1 << 22) -> list[slice]:
 
 
 def columns_of(
-    X: Any, features: Any, absent_abstains: bool
+    X: Matrix, features: Any, absent_abstains: bool
 ) -> Iterator[tuple[slice, int, FloatArray]]:
     """Some columns of a matrix, in blocks of rows: (rows, index in ``features``, column).
 
@@ -210,7 +210,7 @@ def columns_of(
 
 
 def by_dense_blocks(
-    X: Any, features: Any, absent_abstains: bool, score: Callable[[FloatArray], FloatArray]
+    X: Matrix, features: Any, absent_abstains: bool, score: Callable[[FloatArray], FloatArray]
 ) -> FloatArray:
     """Scores of a CSR matrix: ``score`` gets some columns of some rows at a time."""
     scores = np.zeros(X.shape[0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from types import ModuleType
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -207,7 +208,7 @@ def score_steps(X: FloatArray, steps: Steps) -> FloatArray:
     n_features, n_steps = steps.feature.size, steps.threshold.size
     few = n_steps <= FEW_STEPS * n_features
 
-    def add_compiled(module: Any, rows: FloatArray, scores: FloatArray) -> None:
+    def add_compiled(module: ModuleType, rows: FloatArray, scores: FloatArray) -> None:
         module.add_steps(rows, steps, scores)
 
     def add_plain(rows: FloatArray) -> FloatArray:
@@ -300,7 +301,7 @@ class WithDeviations(RowMap):
         return np.column_stack([dense, self.scorer.decision_function(X)])
 
 
-def dense_rows(X: Any, absent_abstains: bool) -> FloatArray:
+def dense_rows(X: Matrix, absent_abstains: bool) -> FloatArray:
     """Rows as a plain array; entries that a CSR matrix does not store are 0, or NaN."""
     if isinstance(X, np.ndarray):
         return X

@@ -13,9 +13,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from rankwright._typing import RandomState
 from rankwright.data.behavior.impressions import ImpressionLog
 from rankwright.data.inputs import checked_rows
 from rankwright.data.queries import Queries
@@ -171,14 +172,14 @@ class AutoRanker(BestRanker):
         self,
         estimators: Any = "default",
         *,
-        measure: Any = "auto",
+        measure: str | Measure = "auto",
         quality: int = 3,
         time_limit: float | None = None,
         combine: bool = True,
         prefer: str = "best",
         deploy_to: str | None = None,
         max_score_ms: float | None = None,
-        random_state: Any = 0,
+        random_state: RandomState = 0,
         n_jobs: int | None = None,
         verbose: int = 0,
         checkpoint: Any = None,
@@ -364,7 +365,12 @@ class AutoRanker(BestRanker):
         return results
 
     def _cross_fit(
-        self, name: str, candidate: Any, plan: CrossFitting, clock: _Clock, progress: Progress
+        self,
+        name: str,
+        candidate: BaseEstimator,
+        plan: CrossFitting,
+        clock: _Clock,
+        progress: Progress,
     ) -> CandidateResult | str:
         """The models of all folds and their scores of unseen rows; why not, if that failed."""
         start, n_models = time.perf_counter(), plan.n_models
@@ -409,7 +415,7 @@ class AutoRanker(BestRanker):
 
     def _fitted(
         self,
-        model: Any,
+        model: BaseEstimator,
         key: str,
         rows: TrainingRows,
         valid: TrainingRows | None,
@@ -430,7 +436,7 @@ class AutoRanker(BestRanker):
 
     def _shortened(
         self,
-        model: Any,
+        model: BaseEstimator,
         rounds: int,
         key: str,
         plan: CrossFitting,
@@ -509,7 +515,7 @@ class AutoRanker(BestRanker):
         self._fit_to_all(name, model, plan)
         return self
 
-    def _fit_to_all(self, name: str, model: Any, plan: CrossFitting) -> None:
+    def _fit_to_all(self, name: str, model: BaseEstimator, plan: CrossFitting) -> None:
         rows, n_queries, start = plan.rows, self.n_queries_in_, time.perf_counter()
         amount = f"{n_queries} queries" if n_queries > 1 else f"{len(rows.y)} rows"
         with Progress(bool(self.verbose)) as progress:
@@ -677,14 +683,14 @@ class _Clock:
 
 
 def _try_on_worker(
-    candidate: Any, auto: AutoRanker, plan: CrossFitting, clock: _Clock
+    candidate: BaseEstimator, auto: AutoRanker, plan: CrossFitting, clock: _Clock
 ) -> CandidateResult | str:
     """One candidate, cross-fitted by a worker."""
     name, model = candidate
     return auto._cross_fit(name, model, plan, clock, Progress(active=False))
 
 
-def _refuse_other_feedback(y: Any) -> None:
+def _refuse_other_feedback(y: ArrayLike) -> None:
     if isinstance(y, Feedback | ImpressionLog):
         raise DataError(
             f"AutoRanker.fit: y is {type(y).__name__}, and AutoRanker learns from a grade per row. "
@@ -722,7 +728,7 @@ def _checked_eval_set(eval_set: Any, eval_qid: Any) -> TrainingRows | None:
     return rows.content_order()[0]
 
 
-def _prepared(estimator: Any, measure: Measure | None, seed: int) -> Any:
+def _prepared(estimator: BaseEstimator, measure: Measure | None, seed: int) -> Any:
     """The estimator with the seed and the measure of early stopping where it leaves them open.
 
     Rankers keep all rounds: their number is chosen when all folds are trained.
@@ -751,7 +757,7 @@ def _ensemble(
     return ensemble
 
 
-def _milliseconds(model: Any, rows: TrainingRows) -> float:
+def _milliseconds(model: BaseEstimator, rows: TrainingRows) -> float:
     """The time to score 100 rows: the median of five, after a first call."""
     some = rows.take(np.resize(np.arange(len(rows.y)), REQUEST_ROWS)).X
     query, times = np.zeros(REQUEST_ROWS), []
@@ -762,7 +768,7 @@ def _milliseconds(model: Any, rows: TrainingRows) -> float:
     return 1e3 * float(np.median(times[1:]))
 
 
-def _size(model: Any) -> str:
+def _size(model: BaseEstimator) -> str:
     """The number of models and trees of an ensemble, in words."""
     if not isinstance(model, RankEnsemble):
         return ""
@@ -771,7 +777,7 @@ def _size(model: Any) -> str:
     return f"size: {len(model.members_)} models{f', {n_trees} trees' if n_trees else ''}; "
 
 
-def _takes_weights(estimator: Any) -> bool:
+def _takes_weights(estimator: BaseEstimator) -> bool:
     last = estimator[-1] if hasattr(estimator, "steps") else estimator
     return "sample_weight" in signature(last.fit).parameters
 
@@ -781,7 +787,7 @@ def _has_nan(X: Any) -> bool:
     return values.dtype.kind == "f" and bool(np.isnan(values).any())
 
 
-def _are_pairs(value: Any) -> bool:
+def _are_pairs(value: object) -> bool:
     return (
         isinstance(value, list | tuple)
         and all(isinstance(pair, tuple) and len(pair) == 2 for pair in value)

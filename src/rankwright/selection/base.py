@@ -19,7 +19,7 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from rankwright._typing import FloatArray, IntArray
+from rankwright._typing import FloatArray, IntArray, Matrix, MatrixLike
 from rankwright.data.io.items import detect_kind, read_items
 from rankwright.data.items import Items, first_missing
 from rankwright.data.queries import Queries
@@ -56,22 +56,22 @@ class BestRanker(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self.best_estimator_ = with_encoding(self.best_estimator_, items)
         return self
 
-    def decision_function(self, X: Any, qid: Any = None) -> FloatArray:
+    def decision_function(self, X: MatrixLike, qid: Any = None) -> FloatArray:
         """Compute the score of each row; higher ranks first."""
         check_is_fitted(self, "best_estimator_")
         return np.asarray(predict_with(self.best_estimator_, "decision_function", X, qid))
 
-    def predict(self, X: Any, qid: Any = None) -> FloatArray:
+    def predict(self, X: MatrixLike, qid: Any = None) -> FloatArray:
         """Predict in units of ``y``: the grade for ordinal rankers, otherwise the score."""
         check_is_fitted(self, "best_estimator_")
         return np.asarray(predict_with(self.best_estimator_, "predict", X, qid))
 
-    def rank(self, X: Any, qid: Any = None) -> IntArray:
+    def rank(self, X: MatrixLike, qid: Any = None) -> IntArray:
         """Return the rank of each row in its query, from 1; equal scores keep their order."""
         scores = self.decision_function(X, qid)
         return Queries.from_ids(qid, len(scores)).places(scores)
 
-    def score(self, X: Any, y: ArrayLike, qid: Any = None) -> float:
+    def score(self, X: MatrixLike, y: ArrayLike, qid: ArrayLike | None = None) -> float:
         """Compute the pairwise accuracy of the best ranker."""
         check_is_fitted(self, "best_estimator_")
         with config_context(enable_metadata_routing=True):
@@ -90,7 +90,7 @@ def default_measure(y: FloatArray) -> str:
     return "NDCG@10" if len(y) and y.min() >= 0 and y.max() <= 30 else "Disagreement"
 
 
-def scaled(estimator: Any, X: Any) -> Any:
+def scaled(estimator: BaseEstimator, X: Matrix) -> Any:
     """The estimator, behind a scaler if it needs features on one scale."""
     wants = isinstance(estimator, Ranker) and estimator._wants_scaled_features
     wants = wants and estimator.normalize is None
@@ -100,7 +100,7 @@ def scaled(estimator: Any, X: Any) -> Any:
     return RankPipeline([("scale", scaler), ("rank", estimator)])
 
 
-def check_learnable(items: Items, ranker: Any = None, name: str = "items") -> None:
+def check_learnable(items: Items, ranker: BaseEstimator | None = None, name: str = "items") -> None:
     """Refuse items without features or an order, and missing values the ranker does not take."""
     if items.n_features == 0 and items.read:
         raise DataError(
@@ -174,7 +174,7 @@ def detect_training_kind(
 def read_training(
     data: str | os.PathLike[str] | Items,
     valid: str | os.PathLike[str] | None = None,
-    ranker: Any = None,
+    ranker: BaseEstimator | None = None,
     **reading: Any,
 ) -> tuple[Items, Items | None]:
     """Read training items and validation items with the same features, and check both.
@@ -196,7 +196,7 @@ def read_training(
     return items, other
 
 
-def request_weights(model: Any) -> None:
+def request_weights(model: BaseEstimator) -> None:
     """Make a pipeline pass ``sample_weight`` to its ranker, and to no other step."""
     steps = [step for _, step in getattr(model, "steps", ())]
     for step in steps[:-1]:
@@ -232,7 +232,9 @@ class Progress:
                 print(f"{text}{rounds} ({seconds:.0f} s so far)", file=sys.stderr, flush=True)
 
     @contextmanager
-    def watching(self, model: Any, stop: Callable[[], bool] | None = None) -> Iterator[None]:
+    def watching(
+        self, model: BaseEstimator, stop: Callable[[], bool] | None = None
+    ) -> Iterator[None]:
         """Show the rounds of a ranker, if that does not slow it down, and end it by ``stop``."""
         shows = self._thread is not None and hasattr(model, "warm_start")
         if not (shows or stop) or getattr(model, "callbacks", ()) is not None:

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
+from sklearn.base import BaseEstimator
+
 import rankwright.rankers as package
 from rankwright.exceptions import ParameterError, Setting
 from rankwright.rankers.base import find_ranker, rankers
@@ -52,7 +54,7 @@ def make_ranker(
     return seeded(ranker, random_state)
 
 
-def seeded(estimator: Any, random_state: int | None) -> Any:
+def seeded(estimator: BaseEstimator, random_state: int | None) -> Any:
     """The estimator with this seed for itself and its parts, where they have none."""
     params = estimator.get_params()
     names = [name for name in params if name.rpartition("__")[2] == "random_state"]
@@ -122,7 +124,7 @@ def parse_value(text: str) -> Any:
         return text
 
 
-def parse_grid(ranker: Any, grid: Iterable[str]) -> dict[str, Any]:
+def parse_grid(ranker: BaseEstimator, grid: Iterable[str]) -> dict[str, Any]:
     """The values to try for each parameter: lists, or a range; the usual ones without a grid.
 
     >>> parse_grid(make_ranker("RankSVM"), ["C=0.1,1"])
@@ -154,7 +156,7 @@ def _values(key: str, text: str) -> Any:
     return values
 
 
-def _set_nested(ranker: Any, values: Mapping[str, Any]) -> Any:
+def _set_nested(ranker: BaseEstimator, values: Mapping[str, Any]) -> Any:
     """Set parameters of the parts of a ranker, by ``part__name`` or by their name alone."""
     known = list(ranker.get_params())
     for name, value in values.items():

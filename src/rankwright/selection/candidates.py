@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 
 from rankwright._typing import FloatArray
@@ -64,7 +65,7 @@ def default_candidates(
         return unjudged_candidates(n_rows, sparse=sparse)
     scaler = MaxAbsScaler if sparse else StandardScaler
 
-    def scaled(ranker: Any, scale: Any = scaler) -> Any:
+    def scaled(ranker: BaseEstimator, scale: Any = scaler) -> Any:
         return RankPipeline([("scale", scale()), ("rank", ranker)])
 
     large = n_rows * n_features >= MANY_CELLS

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn import config_context
+from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing, indexable
 
-from rankwright._typing import BoolArray, FloatArray, IntArray
+from rankwright._typing import BoolArray, FloatArray, IntArray, MatrixLike
 from rankwright.data.inputs import columns_of
 from rankwright.data.queries import Queries, Split
 from rankwright.data.vocabulary import Hashes, as_column, as_ids, hash_ids, hash_rows, mix
@@ -33,15 +35,15 @@ class TrainingRows(NamedTuple):
     weight: Any = None
 
     @classmethod
-    def check(cls, X: Any, y: Any, qid: Any, name: str, weight: Any = None) -> Self:
+    def check(cls, X: MatrixLike, y: ArrayLike, qid: Any, name: str, weight: Any = None) -> Self:
         """Rows that can be indexed, with one grade, one query id and one weight per row."""
-        X, y = indexable(X, as_grades(y, name))
+        X, grades = indexable(X, as_grades(y, name))
         if qid is not None:
             qid = as_ids(qid)
             indexable(X, qid)
         if weight is not None:
-            weight = as_column(weight, "sample_weight", len(y))
-        return cls(X, y, qid, weight)
+            weight = as_column(weight, "sample_weight", len(grades))
+        return cls(X, grades, qid, weight)
 
     def take(self, index: IntArray) -> TrainingRows:
         qid, weight = (None if c is None else c[index] for c in (self.qid, self.weight))
@@ -240,7 +242,7 @@ def _salt(seed: int) -> Any:
     return mix(np.array([seed], np.int64).view(np.uint64))[0]
 
 
-def fit_ranker(model: Any, rows: TrainingRows, valid: TrainingRows | None = None) -> Any:
+def fit_ranker(model: BaseEstimator, rows: TrainingRows, valid: TrainingRows | None = None) -> Any:
     """Fit a ranker or a pipeline; a ranker with early stopping stops by the validation rows."""
     metadata = {"qid": rows.qid}
     if rows.weight is not None:
@@ -252,7 +254,7 @@ def fit_ranker(model: Any, rows: TrainingRows, valid: TrainingRows | None = None
         return model.fit(rows.X, rows.y, **metadata)
 
 
-def stops_early(model: Any) -> bool:
+def stops_early(model: BaseEstimator) -> bool:
     """Whether ``early_stopping`` was requested: True, a number or an EarlyStopping."""
     value = model.get_params(deep=False).get("early_stopping")
     return isinstance(value, EarlyStopping) or (isinstance(value, int) and value > 0)

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
 
-from rankwright._typing import FloatArray, IntArray
+from rankwright._typing import FloatArray, IntArray, Matrix
 from rankwright.data.inputs import checked_rows
 from rankwright.data.queries import Queries
 from rankwright.data.vocabulary import as_ids
@@ -52,10 +53,10 @@ class Importances:
 
 
 def permutation_importance(
-    model: Any,
-    X: Any,
+    model: BaseEstimator,
+    X: Matrix,
     y: ArrayLike,
-    qid: Any = None,
+    qid: ArrayLike | None = None,
     *,
     measure: str | Measure = "NDCG@10",
     within_queries: bool = True,
@@ -156,7 +157,12 @@ class Dependence:
 
 
 def partial_dependence(
-    model: Any, X: Any, feature: int | str, *, values: Any = None, n_values: int = 50
+    model: BaseEstimator,
+    X: Matrix,
+    feature: int | str,
+    *,
+    values: object = None,
+    n_values: int = 50,
 ) -> Dependence:
     """Compute the mean score of the rows of X as a function of one feature.
 
@@ -207,7 +213,7 @@ def _grid(column: FloatArray, splits: FloatArray | None, n_values: int) -> Float
     return np.append(inside, finite.max())
 
 
-def _split_values(model: Any, feature: int) -> FloatArray | None:
+def _split_values(model: BaseEstimator, feature: int) -> FloatArray | None:
     """The thresholds of a model on a feature; None if its score is not a step function of it."""
     model = getattr(model, "best_estimator_", model)
     if hasattr(model, "_fitted_scorer"):
@@ -217,7 +223,7 @@ def _split_values(model: Any, feature: int) -> FloatArray | None:
     return None if scorer is None else scorer.split_values(feature)
 
 
-def score_rows(model: Any, rows: Any, qid: Any) -> FloatArray:
+def score_rows(model: BaseEstimator, rows: NDArray[Any], qid: ArrayLike | None) -> FloatArray:
     """The scores of rows whose columns are in the order of the model's features."""
     with warnings.catch_warnings():
         # The rows were taken from the data that named the features.
@@ -225,12 +231,12 @@ def score_rows(model: Any, rows: Any, qid: Any) -> FloatArray:
         return np.asarray(predict_with(model, "decision_function", rows, qid))
 
 
-def _dense(X: Any) -> FloatArray:
+def _dense(X: Matrix) -> FloatArray:
     X = checked_rows(X.to_numpy() if hasattr(X, "to_numpy") else X)
     return np.array(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
 
 
-def _names(X: Any, model: Any) -> tuple[str, ...]:
+def _names(X: Matrix, model: BaseEstimator) -> tuple[str, ...]:
     names = getattr(checked_rows(X), "columns", getattr(model, "feature_names_in_", None))
     if names is None:
         names = [f"x{i}" for i in range(np.shape(X)[1])]

@@ -9,12 +9,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from rankwright._typing import Matrix, MatrixLike
 from rankwright.data.inputs import checked_csr, checked_rows
 from rankwright.exceptions import DataError, MeasureError, ParameterError
 from rankwright.feedback.base import as_grades
+from rankwright.metrics.measure import Measure
 
 Loss = Callable[[float, float], float]
 Chunk = tuple[Any, NDArray[np.float64]]
@@ -32,7 +35,7 @@ def progressive(
     ranker: Any,
     X: Any,
     y: ArrayLike | Iterable[Any] | None = None,
-    measures: Any = ("RankLoss",),
+    measures: Iterable[str | Measure] | str | Measure = ("RankLoss",),
     *,
     delay: int = 0,
     classes: ArrayLike | None = None,
@@ -119,13 +122,15 @@ def _running_means(steps: Steps, losses: dict[str, Loss], every: int) -> Iterato
         yield report | {name: total / report["step"] for name, total in sums.items()}
 
 
-def _in_blocks(ranker: Any, chunks: Iterator[Chunk], expected: bool) -> Steps:
+def _in_blocks(ranker: BaseEstimator, chunks: Iterator[Chunk], expected: bool) -> Steps:
     for rows, grades in chunks:
         guesses = ranker.partial_fit_predict(rows, grades, expected=expected)
         yield from zip(grades.tolist(), guesses.tolist(), strict=True)
 
 
-def _with_delay(ranker: Any, chunks: Iterator[Chunk], expected: bool, delay: int) -> Steps:
+def _with_delay(
+    ranker: BaseEstimator, chunks: Iterator[Chunk], expected: bool, delay: int
+) -> Steps:
     waiting: deque[tuple[Any, Any]] = deque()
     predict = ranker.predict_expected if expected else ranker.predict
     for rows, grades in chunks:
@@ -140,7 +145,7 @@ def _with_delay(ranker: Any, chunks: Iterator[Chunk], expected: bool, delay: int
         ranker.partial_fit(row, grade)
 
 
-def _started(ranker: Any, chunks: Iterator[Chunk], classes: Any) -> Iterator[Chunk]:
+def _started(ranker: BaseEstimator, chunks: Iterator[Chunk], classes: Any) -> Iterator[Chunk]:
     for rows, grades in chunks:
         if not hasattr(ranker, "classes_"):
             if classes is None:
@@ -152,7 +157,7 @@ def _started(ranker: Any, chunks: Iterator[Chunk], classes: Any) -> Iterator[Chu
         yield rows, grades
 
 
-def _steps(model: Any) -> list[Any]:
+def _steps(model: BaseEstimator) -> list[Any]:
     """The steps of a pipeline, or the ranker alone; the last one has partial_fit."""
     steps = [step for _, step in getattr(model, "steps", [("ranker", model)])]
     steps = [step for step in steps if step is not None and step != "passthrough"]
@@ -170,7 +175,7 @@ def _mapped(maps: list[Any], chunks: Iterator[Chunk]) -> Iterator[Chunk]:
         yield rows, grades
 
 
-def _learned_rows(step: Any, rows: Any) -> Any:
+def _learned_rows(step: BaseEstimator, rows: NDArray[Any]) -> Any:
     if hasattr(step, "partial_fit_transform"):
         return step.partial_fit_transform(rows)
     if hasattr(step, "partial_fit"):
@@ -189,7 +194,7 @@ def _learned_rows(step: Any, rows: Any) -> Any:
 class _Estimator:
     """An estimator of scikit-learn behind the methods of an online ranker."""
 
-    def __init__(self, model: Any, classes: Any) -> None:
+    def __init__(self, model: BaseEstimator, classes: Any) -> None:
         self.model, self.name = model, type(model).__name__
         takes_classes = "classes" in signature(model.partial_fit).parameters
         if takes_classes and classes is None and not hasattr(model, "classes_"):
@@ -201,10 +206,10 @@ class _Estimator:
         self._first = 0.0 if classes is None else float(np.min(classes))
         self.classes_ = classes  # it needs no start
 
-    def partial_fit(self, X: Any, y: Any) -> None:
+    def partial_fit(self, X: MatrixLike, y: ArrayLike) -> None:
         self.model.partial_fit(X, y, **({} if self._is_fitted() else self._options))
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Matrix) -> Any:
         return self.model.predict(X) if self._is_fitted() else np.full(X.shape[0], self._first)
 
     def _is_fitted(self) -> bool:

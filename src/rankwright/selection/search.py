@@ -13,10 +13,10 @@ import numpy as np
 from joblib import parallel_config
 from numpy.typing import ArrayLike
 from sklearn import config_context
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import GridSearchCV, ParameterGrid
 
-from rankwright._typing import IntArray
+from rankwright._typing import IntArray, Matrix, MatrixLike, RandomState
 from rankwright.data.inputs import checked_rows
 from rankwright.data.items import Items
 from rankwright.data.queries import Queries, fold_queries
@@ -161,7 +161,7 @@ class RankSearchCV(BestRanker):
 
     def __init__(
         self,
-        estimator: Any,
+        estimator: BaseEstimator,
         param_grid: Any = None,
         *,
         param_distributions: Any = None,
@@ -170,7 +170,7 @@ class RankSearchCV(BestRanker):
         scoring: Any = "NDCG@10",
         cv: Any = 5,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: RandomState = None,
         refit: bool = True,
         verbose: int = 0,
     ) -> None:
@@ -186,7 +186,14 @@ class RankSearchCV(BestRanker):
         self.refit = refit
         self.verbose = verbose
 
-    def fit(self, X: Any, y: ArrayLike, *, qid: Any = None, sample_weight: Any = None) -> Self:
+    def fit(
+        self,
+        X: MatrixLike,
+        y: ArrayLike,
+        *,
+        qid: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """Search, then fit the best combination to all rows.
 
         Parameters
@@ -291,7 +298,7 @@ class RankSearchCV(BestRanker):
                     ranker._check_parameters()
         return candidates
 
-    def _folds(self, qid: Any, n_items: int) -> list[tuple[IntArray, IntArray]]:
+    def _folds(self, qid: ArrayLike | None, n_items: int) -> list[tuple[IntArray, IntArray]]:
         n_queries = Queries.from_ids(qid, n_items).n_queries
         if n_queries < self.cv:
             raise DataError(
@@ -310,7 +317,7 @@ class _Counter:
     done: int = 0
     lock: Any = field(default_factory=threading.Lock)
 
-    def __call__(self, estimator: Any, X: Any, y: Any, **metadata: Any) -> float:
+    def __call__(self, estimator: BaseEstimator, X: Matrix, y: ArrayLike, **metadata: Any) -> float:
         score = float(self.scorer(estimator, X, y, **metadata))
         with self.lock:
             self.done += 1

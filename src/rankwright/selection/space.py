@@ -11,6 +11,7 @@ from typing import Any
 from sklearn.model_selection import ParameterGrid, ParameterSampler
 from sklearn.utils import check_random_state
 
+from rankwright._typing import RandomState
 from rankwright.exceptions import ParameterError
 
 Params = dict[str, Any]
@@ -43,7 +44,7 @@ class Range:
     def log(self) -> bool:
         return self.low > 0 and self.high >= 10 * self.low
 
-    def rvs(self, random_state: Any = None) -> float:
+    def rvs(self, random_state: RandomState = None) -> float:
         """A number at random, as the distributions of SciPy draw one."""
         share = check_random_state(random_state).random_sample()
         low, high = self.low, self.high + self.is_integer

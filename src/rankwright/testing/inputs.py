@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 
 from rankwright.exceptions import (
@@ -47,12 +47,12 @@ def make_problem(
     return Problem(X, grades, np.repeat(np.arange(n_queries), n_items))
 
 
-def fitted(ranker: Any, problem: Problem, **arguments: Any) -> Any:
+def fitted(ranker: BaseEstimator, problem: Problem, **arguments: Any) -> Any:
     """A clone of the ranker, fitted to the problem with its queries."""
     return clone(ranker).fit(problem.X, problem.y, **{"qid": problem.qid, **arguments})
 
 
-def scores_of(ranker: Any, problem: Problem, **arguments: Any) -> Any:
+def scores_of(ranker: BaseEstimator, problem: Problem, **arguments: Any) -> Any:
     """The scores of the problem's own rows after training on them."""
     return fitted(ranker, problem, **arguments).decision_function(problem.X)
 
@@ -69,7 +69,7 @@ def refused(kind: type[Exception], text: str) -> Iterator[None]:
     assert text in message, f"the error does not say {text!r}: {message}"
 
 
-def check_array_types_are_equal(ranker: Any) -> None:
+def check_array_types_are_equal(ranker: BaseEstimator) -> None:
     """Lists, Fortran order, float32 numbers, read-only and CSR give the scores of plain arrays."""
     problem = make_problem()
     problem = Problem(problem.X.astype(np.float32).astype(float), problem.y, problem.qid)
@@ -92,7 +92,7 @@ def check_array_types_are_equal(ranker: Any) -> None:
         )
 
 
-def check_data_frames_equal_arrays_and_keep_names(ranker: Any) -> None:
+def check_data_frames_equal_arrays_and_keep_names(ranker: BaseEstimator) -> None:
     """Data frames of the libraries installed here: same scores, names kept."""
     problem = make_problem()
     expected = scores_of(ranker, problem)
@@ -109,7 +109,7 @@ def _frames(columns: dict[str, Any]) -> Iterator[Any]:
             yield import_module(library).DataFrame(columns)
 
 
-def check_columns_must_be_as_in_training(ranker: Any) -> None:
+def check_columns_must_be_as_in_training(ranker: BaseEstimator) -> None:
     problem = make_problem()
     model = fitted(ranker, problem)
     for X in (problem.X[:, :-1], np.hstack([problem.X, problem.X])):
@@ -117,7 +117,7 @@ def check_columns_must_be_as_in_training(ranker: Any) -> None:
             model.decision_function(X)
 
 
-def check_missing_values(ranker: Any) -> None:
+def check_missing_values(ranker: BaseEstimator) -> None:
     """NaN is refused by name, or is an abstention and leaves every score finite; inf is refused."""
     problem = make_problem()
     holes, infinite, grades = problem.X.copy(), problem.X.copy(), problem.y.copy()
@@ -133,7 +133,7 @@ def check_missing_values(ranker: Any) -> None:
             clone(ranker).fit(X, y, qid=problem.qid)
 
 
-def check_text_is_no_grade(ranker: Any) -> None:
+def check_text_is_no_grade(ranker: BaseEstimator) -> None:
     """Grades that are words are refused by name; numbers written as text are numbers."""
     problem = make_problem()
     text = np.where(problem.y > 0, "good", "bad")
@@ -147,7 +147,7 @@ def check_text_is_no_grade(ranker: Any) -> None:
     np.testing.assert_array_equal(scores, scores_of(ranker, problem))
 
 
-def check_wrong_lengths_are_refused(ranker: Any) -> None:
+def check_wrong_lengths_are_refused(ranker: BaseEstimator) -> None:
     problem = make_problem()
     with refused(DataError, "qid"):
         fitted(ranker, problem, qid=problem.qid[:-1])
@@ -155,7 +155,7 @@ def check_wrong_lengths_are_refused(ranker: Any) -> None:
         clone(ranker).fit(problem.X, problem.y[:-1], qid=problem.qid)
 
 
-def check_bad_parameters_are_refused_by_name(ranker: Any) -> None:
+def check_bad_parameters_are_refused_by_name(ranker: BaseEstimator) -> None:
     """Every parameter has a constraint, and the error names the parameter."""
     problem = make_problem()
     names = set(ranker.get_params(deep=False))
@@ -168,7 +168,7 @@ def check_bad_parameters_are_refused_by_name(ranker: Any) -> None:
             broken.fit(problem.X, problem.y)
 
 
-def check_inputs_stay_unchanged(ranker: Any) -> None:
+def check_inputs_stay_unchanged(ranker: BaseEstimator) -> None:
     problem, before = make_problem(), make_problem()
     model = fitted(ranker, problem)
     model.decision_function(problem.X), model.predict(problem.X)
@@ -177,14 +177,14 @@ def check_inputs_stay_unchanged(ranker: Any) -> None:
         np.testing.assert_array_equal(getattr(problem, name), array)
 
 
-def check_unfitted_is_refused(ranker: Any) -> None:
+def check_unfitted_is_refused(ranker: BaseEstimator) -> None:
     X = make_problem().X
     for method in ("decision_function", "predict", "rank"):
         with refused(NotFittedError, ""):
             getattr(clone(ranker), method)(X)
 
 
-def check_query_ids_may_be_of_any_type(ranker: Any) -> None:
+def check_query_ids_may_be_of_any_type(ranker: BaseEstimator) -> None:
     problem = make_problem()
     expected = scores_of(ranker, problem)
     forms = {
@@ -209,7 +209,7 @@ def check_row_order_has_no_effect(ranker: Any) -> None:
     np.testing.assert_allclose(scores, scores_of(ranker, problem), rtol=1e-5, atol=1e-7)
 
 
-def check_ranks_follow_scores(ranker: Any) -> None:
+def check_ranks_follow_scores(ranker: BaseEstimator) -> None:
     """rank() gives 1 .. n inside every query, from the highest score to the lowest."""
     problem = make_problem()
     model = fitted(ranker, problem)
@@ -221,7 +221,7 @@ def check_ranks_follow_scores(ranker: Any) -> None:
         assert (np.diff(scores[ranked]) <= 0).all(), "a lower score is ranked above a higher one"
 
 
-def check_score_is_pairwise_accuracy(ranker: Any) -> None:
+def check_score_is_pairwise_accuracy(ranker: BaseEstimator) -> None:
     problem = make_problem()
     model = fitted(ranker, problem)
     scores, accuracies = model.decision_function(problem.X), []
@@ -234,7 +234,7 @@ def check_score_is_pairwise_accuracy(ranker: Any) -> None:
     np.testing.assert_allclose(value, np.mean(accuracies), rtol=1e-12)
 
 
-def check_score_without_queries_warns(ranker: Any) -> None:
+def check_score_without_queries_warns(ranker: BaseEstimator) -> None:
     problem = make_problem()
     model = fitted(ranker, problem)
     with warnings.catch_warnings(record=True) as caught:
@@ -246,7 +246,7 @@ def check_score_without_queries_warns(ranker: Any) -> None:
         clone(ranker).fit(problem.X, problem.y).score(problem.X, problem.y)
 
 
-def check_a_row_of_weight_two_is_two_rows(ranker: Any) -> None:
+def check_a_row_of_weight_two_is_two_rows(ranker: BaseEstimator) -> None:
     """Weights 0, 1, 2 equal dropping, keeping and repeating the row where it is."""
     if not _has(ranker, "sample_weight"):
         return
@@ -258,7 +258,7 @@ def check_a_row_of_weight_two_is_two_rows(ranker: Any) -> None:
     np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-7)
 
 
-def check_a_query_of_weight_two_is_two_queries(ranker: Any) -> None:
+def check_a_query_of_weight_two_is_two_queries(ranker: BaseEstimator) -> None:
     if not _has(ranker, "query_weight"):
         return
     problem = make_problem()
@@ -270,7 +270,7 @@ def check_a_query_of_weight_two_is_two_queries(ranker: Any) -> None:
     np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-7)
 
 
-def check_query_weights_in_any_form(ranker: Any) -> None:
+def check_query_weights_in_any_form(ranker: BaseEstimator) -> None:
     """Weights per query, per row, or in a dictionary by id give the same scores."""
     if not _has(ranker, "query_weight"):
         return
@@ -281,7 +281,7 @@ def check_query_weights_in_any_form(ranker: Any) -> None:
         np.testing.assert_array_equal(other, first)
 
 
-def check_bad_weights_are_refused(ranker: Any) -> None:
+def check_bad_weights_are_refused(ranker: BaseEstimator) -> None:
     problem = make_problem()
     cases: list[tuple[str, Any]] = []
     if _has(ranker, "sample_weight"):
@@ -295,7 +295,7 @@ def check_bad_weights_are_refused(ranker: Any) -> None:
             fitted(ranker, problem, **{name: value})
 
 
-def _has(ranker: Any, argument: str) -> bool:
+def _has(ranker: BaseEstimator, argument: str) -> bool:
     return argument in inspect.signature(ranker.fit).parameters
 
 
@@ -316,7 +316,7 @@ def _degenerate() -> dict[str, Problem]:
     }
 
 
-def check_degenerate_data_give_finite_scores(ranker: Any) -> None:
+def check_degenerate_data_give_finite_scores(ranker: BaseEstimator) -> None:
     """Finite scores; if all of them are equal, ``fit`` gives a DegenerateDataWarning."""
     for name, problem in _degenerate().items():
         with warnings.catch_warnings(record=True) as caught:
@@ -333,7 +333,7 @@ def check_degenerate_data_give_finite_scores(ranker: Any) -> None:
             assert 0.0 <= model.score(problem.X, problem.y, qid=problem.qid) <= 1.0, name
 
 
-def check_nothing_to_learn_is_warned_of(ranker: Any) -> None:
+def check_nothing_to_learn_is_warned_of(ranker: BaseEstimator) -> None:
     """One grade only: a warning at training, and a score of 1/2 with a warning."""
     problem = _degenerate()["one grade"]
     with warnings.catch_warnings(record=True) as caught:
@@ -345,7 +345,7 @@ def check_nothing_to_learn_is_warned_of(ranker: Any) -> None:
     assert value == 0.5, f"the score without pairs must be 0.5, not {value}"
 
 
-def check_a_separable_set_is_ordered(ranker: Any) -> None:
+def check_a_separable_set_is_ordered(ranker: BaseEstimator) -> None:
     """Without noise the ranker must learn the order almost perfectly."""
     problem = make_problem(n_queries=12, n_items=20, n_features=2, noise=0.0, seed=5)
     model = fitted(ranker, problem)

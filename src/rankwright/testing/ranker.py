@@ -15,11 +15,12 @@ from unittest.mock import patch
 import numpy as np
 from scipy import sparse
 from sklearn import config_context
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from rankwright._typing import Matrix
 from rankwright.exceptions import (
     DataError,
     DegenerateDataWarning,
@@ -49,7 +50,7 @@ def ranker_checks() -> list[Callable[[Any], None]]:
     ]
 
 
-def check_ranker(ranker: Any) -> None:
+def check_ranker(ranker: BaseEstimator) -> None:
     """Run all checks on a ranker; an AssertionError names the first check that fails.
 
     Run scikit-learn's ``sklearn.utils.estimator_checks.check_estimator`` as well.
@@ -78,7 +79,7 @@ def _reason(error: Exception) -> str:
     return f"{kind}{str(error).strip()}"
 
 
-def damaged_matrices(X: Any) -> Iterator[tuple[str, Any]]:
+def damaged_matrices(X: Matrix) -> Iterator[tuple[str, Any]]:
     """Sparse matrices with one fault each, as a damaged file may hold them."""
 
     def set_value(array: str, index: int, value: int) -> Callable[[Any], None]:
@@ -109,7 +110,7 @@ def damaged_matrices(X: Any) -> Iterator[tuple[str, Any]]:
     yield "coo: column too large", coordinates
 
 
-def check_damaged_sparse_matrices_are_refused(ranker: Any) -> None:
+def check_damaged_sparse_matrices_are_refused(ranker: BaseEstimator) -> None:
     """No index outside of a sparse matrix is followed: not in training, not in scoring."""
     problem = make_problem()
     model = fitted(ranker, problem)
@@ -127,7 +128,7 @@ def check_damaged_sparse_matrices_are_refused(ranker: Any) -> None:
                 raise
 
 
-def check_scores_are_finite_at_any_scale(ranker: Any) -> None:
+def check_scores_are_finite_at_any_scale(ranker: BaseEstimator) -> None:
     """Features times 1e-200 to 1e200: finite scores, or a DataError of ``fit`` names the column.
 
     Scores that are all equal come with a warning.
@@ -150,7 +151,7 @@ def check_scores_are_finite_at_any_scale(ranker: Any) -> None:
         assert warned or not equal, f"features times {scale:g}: equal scores without a warning"
 
 
-def check_extreme_weights_and_grades_are_refused_or_learned(ranker: Any) -> None:
+def check_extreme_weights_and_grades_are_refused_or_learned(ranker: BaseEstimator) -> None:
     """Weights of 1e-300 and 1e300 are refused by name; large and small grades never crash."""
     problem = make_problem(n_queries=4, n_items=7)
     n = len(problem.y)
@@ -168,7 +169,7 @@ def check_extreme_weights_and_grades_are_refused_or_learned(ranker: Any) -> None
             assert np.isfinite(scores).all(), f"grades up to {y.max():g}: a score is not finite"
 
 
-def _fitted_or_refused(ranker: Any, problem: Problem, text: str) -> Any:
+def _fitted_or_refused(ranker: BaseEstimator, problem: Problem, text: str) -> Any:
     """The fitted ranker; None after a DataError with this text."""
     message = None
     try:
@@ -179,12 +180,12 @@ def _fitted_or_refused(ranker: Any, problem: Problem, text: str) -> Any:
     return None
 
 
-def check_same_seed_same_bits(ranker: Any) -> None:
+def check_same_seed_same_bits(ranker: BaseEstimator) -> None:
     problem, seeded = make_problem(), _seeded(ranker)
     np.testing.assert_array_equal(scores_of(seeded, problem), scores_of(seeded, problem))
 
 
-def check_fit_twice_equals_fit_once(ranker: Any) -> None:
+def check_fit_twice_equals_fit_once(ranker: BaseEstimator) -> None:
     """A refit starts from scratch, even with another number of features."""
     problem, seeded = make_problem(), _seeded(ranker)
     model = fitted(seeded, make_problem(n_features=6, seed=3))
@@ -193,7 +194,7 @@ def check_fit_twice_equals_fit_once(ranker: Any) -> None:
     np.testing.assert_array_equal(scores, scores_of(seeded, problem))
 
 
-def check_predicting_changes_nothing(ranker: Any) -> None:
+def check_predicting_changes_nothing(ranker: BaseEstimator) -> None:
     problem = make_problem()
     model = fitted(ranker, problem)
     first = model.decision_function(problem.X)
@@ -201,7 +202,7 @@ def check_predicting_changes_nothing(ranker: Any) -> None:
     np.testing.assert_array_equal(model.decision_function(problem.X), first)
 
 
-def check_threads_have_no_effect(ranker: Any) -> None:
+def check_threads_have_no_effect(ranker: BaseEstimator) -> None:
     problem, seeded, scores = make_problem(n_queries=20), _seeded(ranker), []
     for threads in (1, 2, 8):
         with patch.dict(os.environ, RANKWRIGHT_THREADS=str(threads)):
@@ -210,7 +211,7 @@ def check_threads_have_no_effect(ranker: Any) -> None:
     np.testing.assert_array_equal(scores[0], scores[2])
 
 
-def check_chunks_equal_one_fit(ranker: Any) -> None:
+def check_chunks_equal_one_fit(ranker: BaseEstimator) -> None:
     """partial_fit row by row, in sevens and at once gives the model of one fit."""
     if not hasattr(ranker, "partial_fit") or not ranker._streams_as_fit:
         return
@@ -222,7 +223,7 @@ def check_chunks_equal_one_fit(ranker: Any) -> None:
         np.testing.assert_allclose(scores, expected, rtol=rtol, atol=atol)
 
 
-def in_chunks(ranker: Any, problem: Problem, size: int) -> Any:
+def in_chunks(ranker: BaseEstimator, problem: Problem, size: int) -> Any:
     """A clone of the ranker, fitted to the problem in chunks of this size."""
     model = clone(ranker)
     needs_classes = "classes" in inspect.signature(model.partial_fit).parameters
@@ -233,12 +234,12 @@ def in_chunks(ranker: Any, problem: Problem, size: int) -> Any:
     return model
 
 
-def _seeded(ranker: Any) -> Any:
+def _seeded(ranker: BaseEstimator) -> Any:
     seeded = clone(ranker)
     return seeded.set_params(random_state=7) if "random_state" in ranker.get_params() else seeded
 
 
-def check_learned_attributes_are_declared(ranker: Any) -> None:
+def check_learned_attributes_are_declared(ranker: BaseEstimator) -> None:
     """Learned attributes are declared, so that model files can keep and check them."""
     model = fitted(ranker, make_problem())
     learned = {name for name in vars(model) if name.endswith("_") and not name.startswith("_")}
@@ -248,14 +249,14 @@ def check_learned_attributes_are_declared(ranker: Any) -> None:
     assert not hidden, f"state that is neither parameter nor learned attribute: {hidden}"
 
 
-def check_grades_as_feedback_equal_fit(ranker: Any) -> None:
+def check_grades_as_feedback_equal_fit(ranker: BaseEstimator) -> None:
     problem = make_problem()
     other = clone(ranker).fit_feedback(problem.X, Grades(problem.y, problem.qid))
     scores = other.decision_function(problem.X)
     np.testing.assert_array_equal(scores, scores_of(ranker, problem))
 
 
-def check_feedback(ranker: Any) -> None:
+def check_feedback(ranker: BaseEstimator) -> None:
     """Every feedback is accepted or refused by name; rows that X does not have are refused."""
     problem = make_problem(n_queries=1, n_items=30)
     low, high = np.flatnonzero(problem.y == 0), np.flatnonzero(problem.y == 2)
@@ -279,7 +280,7 @@ def check_feedback(ranker: Any) -> None:
         clone(ranker).fit_feedback(problem.X, Bipartite([0], [1000]))
 
 
-def check_confidence_of_pairs(ranker: Any) -> None:
+def check_confidence_of_pairs(ranker: BaseEstimator) -> None:
     """Confidence is fitted, such that 0 reverses a preference, or refused."""
     if Pairs not in ranker._kinds():
         return
@@ -295,7 +296,7 @@ def check_confidence_of_pairs(ranker: Any) -> None:
     assert scores[high].mean() < scores[low].mean(), "confidence 0 was not learned in reverse"
 
 
-def check_queries_are_routed(ranker: Any) -> None:
+def check_queries_are_routed(ranker: BaseEstimator) -> None:
     """qid reaches fit and score through a pipeline, a grid search and a cross-validation."""
     problem = make_problem(n_queries=8)
     X, y, qid = problem.X, problem.y, problem.qid
@@ -315,7 +316,7 @@ def check_queries_are_routed(ranker: Any) -> None:
     np.testing.assert_allclose(search.best_score_, np.mean(expected), rtol=1e-9)
 
 
-def check_model_files(ranker: Any) -> None:
+def check_model_files(ranker: BaseEstimator) -> None:
     """save -> load gives the same parameters and scores; load_scorer the same scores.
 
     A ranker whose class is not ours is loaded as a scorer, without parameters. ``save`` refuses
@@ -365,11 +366,11 @@ def check_learning_goes_on_after_loading(ranker: Any) -> None:
     np.testing.assert_array_equal(*scores)
 
 
-def _is_ours(ranker: Any) -> bool:
+def _is_ours(ranker: BaseEstimator) -> bool:
     return rankers().get(type(ranker).__name__) is type(ranker)
 
 
-def _why_not_saved(ranker: Any, model: Any) -> str:
+def _why_not_saved(ranker: BaseEstimator, model: BaseEstimator) -> str:
     """What the error says if a model file cannot hold this ranker."""
     if _is_ours(ranker):
         functions = map(callable, ranker.get_params(deep=False).values())

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 
 from rankwright.rankers.boosting.rankboost import RankBoost
 from rankwright.rankers.boosting.weak_learners.estimators import IS_WEAK_ESTIMATOR, predictions
 from rankwright.testing.inputs import make_problem
 
 
-def check_weak_learner(estimator: Any) -> None:
+def check_weak_learner(estimator: BaseEstimator) -> None:
     """Check that ``RankBoost(estimator=...)`` can boost this estimator.
 
     It must clone, fit to potentials, predict one finite number per row, give the same predictions

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -9,7 +10,7 @@ import numpy as np
 from sklearn.utils import ClassifierTags
 from sklearn.utils.validation import check_is_fitted
 
-from rankwright._typing import FloatArray
+from rankwright._typing import FloatArray, Matrix, MatrixLike
 from rankwright.exceptions import DataError, ParameterError
 from rankwright.feedback.base import Feedback, Grades
 from rankwright.rankers import schema
@@ -146,7 +147,7 @@ class OrdinalSVM(OrdinalMachine):
         *,
         margins: str = "fixed",
         C: float | None = None,
-        kernel: Any = "linear",
+        kernel: str | Callable[..., Any] = "linear",
         gamma: float | str = "scale",
         degree: int = 3,
         coef0: float = 1.0,
@@ -175,7 +176,7 @@ class OrdinalSVM(OrdinalMachine):
                 "C=1.05 or more."
             )
 
-    def _fit(self, X: Any, feedback: Feedback) -> None:
+    def _fit(self, X: Matrix, feedback: Feedback) -> None:
         super()._fit(X, feedback)
         scores, losses = KernelMachine._scorer(self).decision_function(X), self._losses(X, feedback)
         losses.C = self.C_
@@ -186,7 +187,7 @@ class OrdinalSVM(OrdinalMachine):
             edges = losses.thresholds(scores, width).reshape(-1, 2)
             self.thresholds_, self.margins_ = edges.mean(axis=1), edges[:, 1] - edges[:, 0]
 
-    def _losses(self, X: Any, feedback: Feedback) -> MarginLosses:
+    def _losses(self, X: Matrix, feedback: Feedback) -> MarginLosses:
         return MarginLosses(X, self._grading(feedback), fixed=self.margins == "fixed")
 
     def _minimize(self, losses: Any) -> Solution:
@@ -257,7 +258,7 @@ class ProportionalOdds(OrdinalMachine):
         self,
         *,
         C: float = 100.0,
-        kernel: Any = "linear",
+        kernel: str | Callable[..., Any] = "linear",
         gamma: float | str = "scale",
         degree: int = 3,
         coef0: float = 1.0,
@@ -276,7 +277,7 @@ class ProportionalOdds(OrdinalMachine):
         self.max_iter = max_iter
         self.normalize = normalize
 
-    def predict_proba(self, X: Any, *, qid: Any = None) -> FloatArray:
+    def predict_proba(self, X: MatrixLike, *, qid: Any = None) -> FloatArray:
         """Return the probability of each grade in ``classes_``: (n_items, n_classes).
 
         Parameters
@@ -288,12 +289,12 @@ class ProportionalOdds(OrdinalMachine):
         scores = self.decision_function(X, qid=qid)
         return grade_probabilities(sigmoid(scores[:, None] - self.thresholds_))
 
-    def _fit(self, X: Any, feedback: Feedback) -> None:
+    def _fit(self, X: Matrix, feedback: Feedback) -> None:
         super()._fit(X, feedback)
         scores = KernelMachine._scorer(self).decision_function(X)
         self.thresholds_ = self._losses(X, feedback).thresholds(scores)
 
-    def _losses(self, X: Any, feedback: Feedback) -> OddsLosses:
+    def _losses(self, X: Matrix, feedback: Feedback) -> OddsLosses:
         return OddsLosses(X, self._grading(feedback))
 
     def __sklearn_tags__(self) -> Any:

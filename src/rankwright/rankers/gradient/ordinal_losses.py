@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import solveh_banded
 
-from rankwright._typing import FloatArray, IntArray
+from rankwright._typing import FloatArray, IntArray, Matrix
 from rankwright.rankers.gradient.newton import Terms, curvature_moments, diagonal
 
 NEWTON_STEPS = 100  # for the thresholds of one vector of scores
@@ -82,7 +82,7 @@ class MarginLosses:
     weight = 1.0
     C = 1.0  # set before use
 
-    def __init__(self, X: Any, grading: Grading, *, fixed: bool) -> None:
+    def __init__(self, X: Matrix, grading: Grading, *, fixed: bool) -> None:
         self.X, self.n_features = X, X.shape[1]
         self.shift = 0.0 if fixed else 1.0  # of the margin: no distance from an edge is needed
         mass = np.bincount(grading.code, grading.weight)
@@ -103,7 +103,7 @@ class MarginLosses:
     def scores(self, coef: FloatArray) -> FloatArray:
         return np.asarray(self.X @ coef)
 
-    def at(self, scores: Any, terms: Terms) -> ThresholdPoint:
+    def at(self, scores: FloatArray, terms: Terms) -> ThresholdPoint:
         pools = self._pools(scores, terms)
         all_of = [_joined(self.cuts[first:stop]) for first, stop, _ in pools]
         entries, sizes = _joined(all_of), [len(cut.rows) for cut in all_of]
@@ -121,7 +121,7 @@ class MarginLosses:
         pool_of = np.repeat(np.arange(len(pools)), sizes)
         return ThresholdPoint(self.X, value, hinge, by_row, entries.rows, pool_of, curvature)
 
-    def slope(self, scores: Any, steps: Any, terms: Terms) -> float:
+    def slope(self, scores: FloatArray, steps: Any, terms: Terms) -> float:
         return float(self.at(scores, terms).slope @ steps)
 
     def thresholds(self, scores: FloatArray, width: float) -> FloatArray:
@@ -188,7 +188,7 @@ class OddsLosses:
 
     weight = 1.0
 
-    def __init__(self, X: Any, grading: Grading) -> None:
+    def __init__(self, X: Matrix, grading: Grading) -> None:
         self.X, self.n_features = X, X.shape[1]
         self.code, self.mass = grading.code, grading.weight
         below = np.cumsum(np.bincount(grading.code, grading.weight))[:-1]
@@ -197,14 +197,14 @@ class OddsLosses:
     def scores(self, coef: FloatArray) -> FloatArray:
         return np.asarray(self.X @ coef)
 
-    def at(self, scores: Any, terms: Terms) -> OddsPoint:
+    def at(self, scores: FloatArray, terms: Terms) -> OddsPoint:
         factor = terms[0][0]
         thresholds = self.thresholds(scores)
         odds = self._odds(scores, thresholds)
         slope = factor * self.mass * (odds.above - odds.below)
         return OddsPoint(self.X, factor * odds.value, odds.value, slope, self, odds, factor)
 
-    def slope(self, scores: Any, steps: Any, terms: Terms) -> float:
+    def slope(self, scores: FloatArray, steps: Any, terms: Terms) -> float:
         return float(self.at(scores, terms).slope @ steps)
 
     def thresholds(self, scores: FloatArray) -> FloatArray:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from sklearn.utils import check_random_state
 
-from rankwright._typing import FloatArray
+from rankwright._typing import FloatArray, Matrix, MatrixLike, RandomState
 from rankwright.exceptions import DegenerateDataWarning
 from rankwright.feedback.base import Feedback, Grades
 from rankwright.feedback.losses import loss_names, weighting_names
@@ -37,7 +37,7 @@ class TanhNetwork:
             bound = np.sqrt(6.0 / sum(table.shape))  # Glorot: signals neither fade nor grow
             table[:] = rng.uniform(-bound, bound, table.shape)
 
-    def forward(self, X: Any) -> tuple[FloatArray, list[Any]]:
+    def forward(self, X: MatrixLike) -> tuple[FloatArray, list[Any]]:
         """The scores, and the input of each layer."""
         values = [X]
         layers = unpack_layers(self.layers, self.weights)
@@ -205,7 +205,7 @@ class RankNet(Ranker):
         max_iter: int = 100,
         batch_size: int = 16,
         early_stopping: Any = "auto",
-        random_state: Any = None,
+        random_state: RandomState = None,
         normalize: str | None = None,
     ) -> None:
         self.hidden_layer_sizes = hidden_layer_sizes
@@ -220,7 +220,7 @@ class RankNet(Ranker):
         self.normalize = normalize
 
     def _with_validation(
-        self, X: Any, feedback: Feedback, eval_set: EvalSet | None
+        self, X: Matrix, feedback: Feedback, eval_set: EvalSet | None
     ) -> tuple[Feedback, Validation | None]:
         if self.early_stopping != "auto":
             return super()._with_validation(X, feedback, eval_set)
@@ -228,7 +228,7 @@ class RankNet(Ranker):
             return feedback, None  # the epochs hold out queries, or pairs, themselves
         return feedback, Validation(eval_set, EarlyStopping(n_iter_no_change=PATIENCE))
 
-    def _fit(self, X: Any, feedback: Feedback, validation: Validation | None = None) -> None:
+    def _fit(self, X: Matrix, feedback: Feedback, validation: Validation | None = None) -> None:
         if self.weighting is not None and feedback.n_pairs > MANY_PAIRS:
             warnings.warn(
                 f"RankNet(weighting={self.weighting!r}) enumerates all {feedback.n_pairs:.3g} "
@@ -277,7 +277,7 @@ class _Training:
     """The epochs of one fit."""
 
     def __init__(
-        self, model: RankNet, X: Any, standardization: _Standardization, net: TanhNetwork
+        self, model: RankNet, X: Matrix, standardization: _Standardization, net: TanhNetwork
     ) -> None:
         self.model, self.X, self.net = model, X, net
         self._standardized = standardization.apply
@@ -343,7 +343,7 @@ class _Training:
         sums = [batch.sums(scores, self.model.loss) for batch, scores in scored]
         return sum(loss for loss, _, _ in sums) / sum(weight for _, weight, _ in sums)
 
-    def _scores(self, X: Any) -> FloatArray:
+    def _scores(self, X: Matrix) -> FloatArray:
         return self.net.forward(self._standardized(X))[0]
 
 
@@ -406,7 +406,7 @@ class _Standardization(NamedTuple):
         return type(X)((X.data / self.scale[X.indices], X.indices, X.indptr), shape=X.shape)
 
 
-def _deviation(X: Any, share: FloatArray, mean: FloatArray) -> FloatArray:
+def _deviation(X: Matrix, share: FloatArray, mean: FloatArray) -> FloatArray:
     """The weighted deviation of each column, in blocks of rows; 1 for a constant column."""
     square = np.zeros(X.shape[1])
     for start in range(0, X.shape[0], ROWS):

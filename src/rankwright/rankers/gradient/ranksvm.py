@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwright._typing import FloatArray
+from rankwright._typing import FloatArray, Matrix
 from rankwright.exceptions import ConvergenceWarning
 from rankwright.feedback.base import Feedback, Grades
 from rankwright.feedback.losses import loss_names, weighting_names
@@ -63,13 +63,13 @@ class KernelMachine(Ranker):
     dual_coef_: Any
 
     @abstractmethod
-    def _losses(self, X: Any, feedback: Feedback) -> PairLosses:
+    def _losses(self, X: Matrix, feedback: Feedback) -> PairLosses:
         """The losses of rows that are multiplied with the weights."""
 
     def _minimize(self, losses: PairLosses) -> Solution:
         return solve(losses, loss="squared_hinge", C=self.C, tol=self.tol, max_iter=self.max_iter)
 
-    def _fit(self, X: Any, feedback: Feedback) -> None:
+    def _fit(self, X: Matrix, feedback: Feedback) -> None:
         self.gamma_ = 1.0
         self.support_ = self.support_rows_ = self.dual_coef_ = None
         if self.kernel == "linear":
@@ -183,7 +183,7 @@ class RankSVM(KernelMachine):
         self,
         *,
         C: float = 1.0,
-        kernel: Any = "linear",
+        kernel: str | Callable[..., Any] = "linear",
         gamma: float | str = "scale",
         degree: int = 3,
         coef0: float = 1.0,
@@ -206,7 +206,7 @@ class RankSVM(KernelMachine):
         self.max_iter = max_iter
         self.normalize = normalize
 
-    def _losses(self, X: Any, feedback: Feedback) -> PairLosses:
+    def _losses(self, X: Matrix, feedback: Feedback) -> PairLosses:
         return RowLosses(X, pair_sums(feedback, X.shape[0], self.weighting))
 
     def _minimize(self, losses: PairLosses) -> Solution:
@@ -255,7 +255,7 @@ class LargeMarginOrdinal(RankSVM):
     _takes: ClassVar = (Grades,)
     _sums: ClassVar = False
 
-    def _fit(self, X: Any, feedback: Feedback) -> None:
+    def _fit(self, X: Matrix, feedback: Feedback) -> None:
         assert isinstance(feedback, Grades)
         super()._fit(X, feedback)
         weight = feedback.row_weight

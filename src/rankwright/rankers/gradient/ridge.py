@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import linalg, sparse
 
-from rankwright._typing import FloatArray
+from rankwright._typing import FloatArray, Matrix
 from rankwright.data.queries import Queries
 from rankwright.exceptions import ParameterError
 from rankwright.feedback.base import Feedback, Grades
@@ -102,7 +102,7 @@ class RidgeRanker(Ranker):
                 "in which all coefficients count. Use alpha=0, or solution='minimum_norm'."
             )
 
-    def _fit(self, X: Any, feedback: Feedback) -> None:
+    def _fit(self, X: Matrix, feedback: Feedback) -> None:
         merging = _merge_lone_columns(X, keep_largest=self.solution == "basic")
         if merging is None:
             self._solve(self._system(X, feedback))
@@ -113,7 +113,7 @@ class RidgeRanker(Ranker):
     def _may_drop_columns(self) -> bool:
         return True
 
-    def _system(self, X: Any, feedback: Feedback) -> LeastSquares:
+    def _system(self, X: Matrix, feedback: Feedback) -> LeastSquares:
         system = LeastSquares(X.shape[1])
         for factor, term in feedback.terms():
             if isinstance(term, Grades):
@@ -145,7 +145,7 @@ class LeastSquares:
         self.mean_x, self.mean_y, self._mass = np.zeros(n_features), 0.0, 0.0
 
     def add_grades(
-        self, X: Any, grades: Grades, factor: float, center: bool, fit_intercept: bool
+        self, X: Matrix, grades: Grades, factor: float, center: bool, fit_intercept: bool
     ) -> None:
         """Graded rows; with an intercept, minus the mean of their query, or of all rows."""
         weight = factor * grades.row_weight
@@ -161,7 +161,7 @@ class LeastSquares:
                 left, right = left - dense(mean_x[code]), right - mean_y[code]
             self._add(left, right, weight[rows])
 
-    def add_pairs(self, X: Any, pairs: Pairs, factor: float) -> None:
+    def add_pairs(self, X: Matrix, pairs: Pairs, factor: float) -> None:
         for start in range(0, pairs.n_pairs, self.block):
             rows = slice(start, start + self.block)
             left = dense(X[pairs.upper[rows]]) - dense(X[pairs.lower[rows]])
@@ -283,7 +283,7 @@ def _merge_lone_columns(X: Any, *, keep_largest: bool) -> Any:
 
 
 def _query_means(
-    X: Any, y: FloatArray, weight: FloatArray, queries: Queries
+    X: Matrix, y: FloatArray, weight: FloatArray, queries: Queries
 ) -> tuple[Any, FloatArray]:
     """The weighted mean row and grade of each query."""
     mass = np.bincount(queries.codes, weight, queries.n_queries)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
-from rankwright._typing import FloatArray, IntArray
+from rankwright._typing import FloatArray, IntArray, Matrix, MatrixLike
 from rankwright.exceptions import DataError
 from rankwright.feedback.base import Feedback, Grades
 from rankwright.feedback.pairs import Pairs
@@ -210,7 +210,13 @@ class RelaxationRanker(Ranker):
 
     @explains_names
     def fit(  # type: ignore[override]
-        self, X: Any, y: ArrayLike, *, qid: Any = None, eval_set: Any = None, eval_qid: Any = None
+        self,
+        X: MatrixLike,
+        y: ArrayLike,
+        *,
+        qid: Any = None,
+        eval_set: Any = None,
+        eval_qid: Any = None,
     ) -> Self:
         """Fit from scratch: make ``max_iter`` passes over the rows.
 
@@ -228,7 +234,7 @@ class RelaxationRanker(Ranker):
         """
         return super().fit(X, y, qid=qid, eval_set=eval_set, eval_qid=eval_qid)
 
-    def _fit(self, X: Any, feedback: Feedback, validation: Validation | None = None) -> None:
+    def _fit(self, X: Matrix, feedback: Feedback, validation: Validation | None = None) -> None:
         run_passes(self, self._passes(dense(X), feedback), validation)
 
     def _settings(self) -> tuple[float, float]:

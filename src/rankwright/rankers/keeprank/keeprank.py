@@ -7,9 +7,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rankwright._typing import FloatArray, IntArray
+from rankwright._typing import FloatArray, IntArray, RandomState
 from rankwright.feedback.base import Feedback, Grades
 from rankwright.rankers import schema
+from rankwright.rankers.early_stopping import EarlyStopping
 from rankwright.rankers.keeprank.base import (
     CONSTRAINTS,
     LEARNED,
@@ -118,9 +119,9 @@ class KeepRank(RelaxationRanker):
         average: bool = True,
         tol: float = 0.0,
         shuffle: bool = False,
-        random_state: Any = None,
+        random_state: RandomState = None,
         normalize: str | None = None,
-        early_stopping: Any = None,
+        early_stopping: EarlyStopping | bool | int | None = None,
         n_components: int | None = None,
     ) -> None:
         self.kernel = kernel

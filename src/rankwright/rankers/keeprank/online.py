@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankwright._typing import FloatArray
+from rankwright._typing import FloatArray, MatrixLike, RandomState
 from rankwright.data.queries import Queries
 from rankwright.exceptions import DegenerateDataWarning
 from rankwright.feedback.base import (
@@ -19,6 +19,7 @@ from rankwright.feedback.base import (
     stream_classes,
 )
 from rankwright.rankers import checks, schema
+from rankwright.rankers.early_stopping import EarlyStopping
 from rankwright.rankers.keeprank.base import (
     CONSTRAINTS,
     LEARNED,
@@ -113,9 +114,9 @@ class OnlineKeepRank(RelaxationRanker):
         average: bool = True,
         budget: int | None = None,
         shuffle: bool = False,
-        random_state: Any = None,
+        random_state: RandomState = None,
         normalize: str | None = None,
-        early_stopping: Any = None,
+        early_stopping: EarlyStopping | bool | int | None = None,
     ) -> None:
         self.kernel = kernel
         self.gamma = gamma
@@ -133,7 +134,7 @@ class OnlineKeepRank(RelaxationRanker):
 
     @exclusive
     def partial_fit(
-        self, X: Any, y: ArrayLike, classes: ArrayLike | None = None, *, qid: Any = None
+        self, X: MatrixLike, y: ArrayLike, classes: ArrayLike | None = None, *, qid: Any = None
     ) -> Self:
         """Update the model with more rows, one pass, in the order given.
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from rankwright._typing import FloatArray, IntArray
+from rankwright._typing import FloatArray, IntArray, Matrix, MatrixLike
 from rankwright.data.queries import Queries
 from rankwright.data.vocabulary import as_column
 from rankwright.exceptions import DataError, ParameterError
@@ -40,7 +40,7 @@ STRIP = 128  # rows of a kernel matrix that are computed at once, in the cache o
 
 def cut_at_gap(
     scores: ArrayLike,
-    qid: Any = None,
+    qid: ArrayLike | None = None,
     *,
     at_least: int = 1,
     at_most: int | None = None,
@@ -312,7 +312,9 @@ class MagnitudeRanker(Ranker):
             training_error=self.cost_,
         )
 
-    def bounds(self, X: Any, y: ArrayLike, *, qid: Any = None, delta: float = 0.05) -> Bounds:
+    def bounds(
+        self, X: MatrixLike, y: ArrayLike, *, qid: ArrayLike | None = None, delta: float = 0.05
+    ) -> Bounds:
         """Compare the error of the pairs of given rows with the stability bound.
 
         M, which must bound :math:`|h(x) - y|`, is the largest such residual of the given rows, and
@@ -353,7 +355,7 @@ class MagnitudeRanker(Ranker):
         """C and n of the objective."""
         raise NotImplementedError
 
-    def _problem(self, X: Any, sample: Sample, gamma: float | str) -> Problem:
+    def _problem(self, X: Matrix, sample: Sample, gamma: float | str) -> Problem:
         if gamma == "scale" and self.kernel in ("rbf", "poly"):
             gamma = resolve_gamma(gamma, sample.select(X), sample.mass)
         gram = Gram.of(self.kernel, X, gamma=gamma, degree=self.degree, coef0=self.coef0)

@@ -9,7 +9,7 @@ from scipy import linalg
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from rankwright._typing import FloatArray, IntArray
+from rankwright._typing import FloatArray, IntArray, RandomState
 from rankwright.exceptions import DataError, ParameterError
 from rankwright.feedback.base import Grades
 from rankwright.rankers.kernels import DrawnLandmarks
@@ -297,7 +297,7 @@ class LeaveOut:
         *,
         refit: bool = False,
         average: str = "pairs",
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> Estimate:
         """Estimate ``leave_pair_out`` from a sample of rows (or whole queries), with a standard
         error.

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import linalg, sparse
+from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight
 
-from rankwright._typing import FloatArray
+from rankwright._typing import FloatArray, Matrix, MatrixLike, RandomState
 from rankwright.exceptions import ConvergenceWarning, FeedbackError, ParameterError
 from rankwright.feedback.base import Feedback, Grades, as_grades
 from rankwright.feedback.pairs import Pairs
@@ -36,7 +38,7 @@ STREAM = {  # learned attributes of partial_fit, and what they are in the Stream
 LARGEST_SCATTER = 10_000  # features up to which their products are kept: 0.8 GB
 
 
-def _streams(model: Any) -> bool:
+def _streams(model: BaseEstimator) -> bool:
     solver = "primal" if model.kernel == "linear" else "nystroem"
     has_rows = callable(model.kernel) or model.kernel != "precomputed"
     return has_rows and model.loss == "squared" and model.solver in ("auto", solver)
@@ -143,7 +145,7 @@ class MPRank(LeaveOut, MagnitudeRanker):
         self,
         *,
         C: float = 1.0,
-        kernel: Any = "linear",
+        kernel: str | Callable[..., Any] = "linear",
         gamma: float | str = "scale",
         degree: int = 3,
         coef0: float = 1.0,
@@ -153,7 +155,7 @@ class MPRank(LeaveOut, MagnitudeRanker):
         tol: float = 1e-4,
         max_iter: int = 1000,
         learning_rate: float | None = None,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> None:
         self.C = C
         self.kernel = kernel
@@ -180,7 +182,7 @@ class MPRank(LeaveOut, MagnitudeRanker):
                 f"{self.learning_rate}): only the online solver has a rate. Use solver='online'."
             )
 
-    def _fit(self, X: Any, feedback: Feedback) -> None:
+    def _fit(self, X: Matrix, feedback: Feedback) -> None:
         self._keep_stream(None)
         if isinstance(feedback, Pairs):
             self._fit_pairs(X, feedback)
@@ -327,12 +329,12 @@ class MPRank(LeaveOut, MagnitudeRanker):
     @exclusive
     def partial_fit(
         self,
-        X: Any,
+        X: MatrixLike,
         y: ArrayLike,
         *,
-        qid: Any = None,
+        qid: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
-        query_weight: Any = None,
+        query_weight: ArrayLike | None = None,
     ) -> Self:
         """Update the model with more rows; with the linear kernel it equals one ``fit`` to all
         rows.
@@ -370,7 +372,7 @@ class MPRank(LeaveOut, MagnitudeRanker):
             self._keep_landmarks(landmarks, coef)
         return self
 
-    def _streamed_landmarks(self, X: Any, first: bool) -> StreamedLandmarks:
+    def _streamed_landmarks(self, X: Matrix, first: bool) -> StreamedLandmarks:
         """The landmarks so far; at first, none."""
         gamma = self.gamma if first else self.gamma_ or 1.0
         gram = Gram.of(self.kernel, X, gamma=gamma, degree=self.degree, coef0=self.coef0)
@@ -416,7 +418,9 @@ class MPRank(LeaveOut, MagnitudeRanker):
             self.landmarks_root_ = None
 
 
-def _add_rows(stream: Stream, landmarks: StreamedLandmarks | None, X: Any, grades: Grades) -> None:
+def _add_rows(
+    stream: Stream, landmarks: StreamedLandmarks | None, X: Matrix, grades: Grades
+) -> None:
     """Add rows, or their coordinates in the basis of the landmarks, to the sums."""
     used = np.flatnonzero(grades.row_weight > 0)
     if landmarks is None or not len(used):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
-from rankwright._typing import FloatArray
+from rankwright._typing import FloatArray, Matrix
 from rankwright.exceptions import DegenerateDataWarning
 from rankwright.feedback.base import Feedback, Grades
 from rankwright.rankers import schema
@@ -88,7 +88,7 @@ class MPRankCV(MagnitudeRanker):
         *,
         Cs: Any = CS,
         gammas: Any = None,
-        kernel: Any = "rbf",
+        kernel: str | Callable[..., Any] = "rbf",
         degree: int = 3,
         coef0: float = 1.0,
         average: str = "pairs",
@@ -100,7 +100,7 @@ class MPRankCV(MagnitudeRanker):
         self.coef0 = coef0
         self.average = average
 
-    def _fit(self, X: Any, feedback: Feedback) -> None:
+    def _fit(self, X: Matrix, feedback: Feedback) -> None:
         assert isinstance(feedback, Grades)
         sample = Sample.of(feedback)
         gammas: list[Any] = ["scale"]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg, sparse
 
-from rankwright._typing import FloatArray, IntArray
+from rankwright._typing import FloatArray, IntArray, Matrix
 from rankwright.data.queries import Queries
 from rankwright.exceptions import DataError
 from rankwright.feedback.base import Grades
@@ -113,7 +113,7 @@ class Sample:
         """The share that one copy has in the weight of its query."""
         return 1.0 / np.maximum(self.query_weight, 1.0)
 
-    def select(self, X: Any) -> Any:
+    def select(self, X: Matrix) -> Any:
         """The rows of X in the order of this sample; X itself if nothing changes."""
         if len(self.rows) == X.shape[0] and bool((np.diff(self.rows) == 1).all()):
             return X

@@ -15,12 +15,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy import linalg, sparse
 
-from rankwright._typing import FloatArray, IntArray
+from rankwright._typing import FloatArray, IntArray, Matrix
 from rankwright.exceptions import DataError
 from rankwright.rankers.kernels import dense
 from rankwright.rankers.magnitude.sample import Sample, Scatter, too_large
@@ -201,7 +201,7 @@ class _Inverse(Smoother):
 class PrimalSmoother(Smoother):
     """R of rows with few features, from the Cholesky factor of the primal; X is not copied."""
 
-    def __init__(self, sample: Sample, X: Any, factor: float) -> None:
+    def __init__(self, sample: Sample, X: Matrix, factor: float) -> None:
         self.sample, self._X = sample, X
         scatter = Scatter.of(X, sample)
         self.error = sample.roots * sample.centered(sample.y - X @ scatter.solve(factor))
@@ -229,7 +229,7 @@ class Spectrum(Source):
     values: FloatArray
 
     @classmethod
-    def of_rows(cls, X: Any, sample: Sample) -> Spectrum:
+    def of_rows(cls, X: Matrix, sample: Sample) -> Spectrum:
         """From features (n_rows, rank): K = X X'."""
         rows = dense(X[:])
         left = (rows - sample.means(rows)[sample.codes]) * sample.roots[:, None]

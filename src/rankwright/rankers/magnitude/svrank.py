@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,7 +10,7 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from rankwright._typing import IntArray
+from rankwright._typing import IntArray, Matrix, RandomState
 from rankwright.exceptions import ParameterError
 from rankwright.feedback.base import Feedback, Grades
 from rankwright.rankers import schema
@@ -86,7 +87,7 @@ class SVRank(MagnitudeRanker):
         C: float = 1.0,
         epsilon: float = 0.1,
         power: int = 1,
-        kernel: Any = "linear",
+        kernel: str | Callable[..., Any] = "linear",
         gamma: float | str = "scale",
         degree: int = 3,
         coef0: float = 1.0,
@@ -94,7 +95,7 @@ class SVRank(MagnitudeRanker):
         n_components: int = 1000,
         tol: float = 1e-4,
         max_iter: int = 500,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> None:
         self.C = C
         self.epsilon = epsilon
@@ -109,7 +110,7 @@ class SVRank(MagnitudeRanker):
         self.max_iter = max_iter
         self.random_state = random_state
 
-    def _fit(self, X: Any, feedback: Feedback) -> None:
+    def _fit(self, X: Matrix, feedback: Feedback) -> None:
         assert isinstance(feedback, Grades)
         problem = self._problem(X, Sample.of(feedback), self.gamma)
         cost = InsensitiveCost(problem.sample, self.C, self.epsilon, self.power)
@@ -136,7 +137,7 @@ class SVRank(MagnitudeRanker):
         return float(np.average(costs, weights=weight)) if len(costs) else 0.0
 
     def estimate_leave_pair_out(
-        self, n_pairs: int = 100, *, refit: bool = False, random_state: Any = None
+        self, n_pairs: int = 100, *, refit: bool = False, random_state: RandomState = None
     ) -> Estimate:
         """Estimate ``leave_pair_out`` from so many random pairs, with a standard error."""
         schema.at_least(2).check("estimate_leave_pair_out", "n_pairs", n_pairs)

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rankwright._typing import FloatArray
+from rankwright._typing import FloatArray, Matrix
 from rankwright.feedback.base import Feedback, Grades
 from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
@@ -105,7 +105,7 @@ class NearestNeighbor(Ranker):
         self.feature_count = feature_count
         self.absent = absent
 
-    def _fit(self, X: Any, feedback: Feedback) -> None:
+    def _fit(self, X: Matrix, feedback: Feedback) -> None:
         assert isinstance(feedback, Grades)
         self.rloss_, default, count = self._losses(X, feedback)
         count = per_feature(self, "feature_count", X.shape[1], count)
@@ -116,7 +116,7 @@ class NearestNeighbor(Ranker):
         order = np.argsort(loss.round(12), kind="stable")[: self.n_neighbors]
         self.feature_, self.default_ = order.astype(np.int64), default[order]
 
-    def _losses(self, X: Any, grades: Grades) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def _losses(self, X: Matrix, grades: Grades) -> tuple[FloatArray, FloatArray, FloatArray]:
         """The loss of each feature, its best default, and how many rows it has a value for."""
         from rankwright.rankers.neighbors._kernels import GradedRows, column_losses
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from rankwright._typing import FloatArray
+from rankwright._typing import FloatArray, Matrix, MatrixLike
 from rankwright.data.queries import Queries
 from rankwright.exceptions import ParameterError
 from rankwright.feedback.base import Feedback, Grades
@@ -21,7 +21,7 @@ from rankwright.scoring.base import Scorer
 from rankwright.scoring.linear import Deviations, WithDeviations, dense_rows
 
 
-def _is_row_of_numbers(value: Any) -> bool:
+def _is_row_of_numbers(value: object) -> bool:
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
@@ -59,7 +59,7 @@ def per_feature(owner: Any, name: str, n_features: int, otherwise: FloatArray) -
     return array
 
 
-def column_blocks(X: Any, absent_abstains: bool) -> Iterator[tuple[Any, FloatArray]]:
+def column_blocks(X: Matrix, absent_abstains: bool) -> Iterator[tuple[Any, FloatArray]]:
     """A matrix in dense blocks of columns: (columns, their values).
 
     The empty columns of a wide sparse matrix come first, with a block of one column for all.
@@ -178,7 +178,7 @@ class VSIM(Ranker):
                 "or unseen='skip'."
             )
 
-    def _fit(self, X: Any, feedback: Feedback) -> None:
+    def _fit(self, X: Matrix, feedback: Feedback) -> None:
         assert isinstance(feedback, Grades)
         weight = feedback.row_weight
         product, norm, mean = similarities(X, feedback.y, weight, self.absent == "abstain")
@@ -204,7 +204,7 @@ class VSIM(Ranker):
 
 
 def similarities(
-    X: Any, y: FloatArray, weight: FloatArray, absent_abstains: bool
+    X: Matrix, y: FloatArray, weight: FloatArray, absent_abstains: bool
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """For each feature: its product with y, its length and its mean, over rows with a value."""
     product, norm, mean = np.zeros((3, X.shape[1]))
@@ -252,12 +252,12 @@ class VSIMFeature(RowTransformer):
         self.feature_mean = feature_mean
         self.feature_norm = feature_norm
 
-    def fit(self, X: Any, y: ArrayLike) -> Self:  # type: ignore[override]
+    def fit(self, X: MatrixLike, y: ArrayLike) -> Self:  # type: ignore[override]
         """Fit the weights of the features."""
         self._learn(X, y)
         return self
 
-    def fit_transform(self, X: Any, y: ArrayLike) -> FloatArray:
+    def fit_transform(self, X: MatrixLike, y: ArrayLike) -> FloatArray:
         """Return the rows with the leave-one-out scores of VSIM as the last column."""
         values, grades = self._learn(X, y)
         filled = np.where(np.isnan(values), 0.0, values)
@@ -272,14 +272,14 @@ class VSIMFeature(RowTransformer):
         score = np.divide(total, mass, out=np.zeros(len(mass)), where=mass > 0)
         return np.column_stack([values, score])
 
-    def transform(self, X: Any) -> FloatArray:
+    def transform(self, X: MatrixLike) -> FloatArray:
         """Return the rows with the scores of VSIM as the last column."""
         check_is_fitted(self)
         values = self._rows(X, reset=False)
         out: FloatArray = self._transform().transform(values, Queries.from_ids(None, len(values)))
         return out
 
-    def _learn(self, X: Any, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    def _learn(self, X: MatrixLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
         schema.check_parameters(self)
         values, grades = self._rows(X, y, reset=True, y_numeric=True)
         grades = np.asarray(grades, dtype=np.float64)

@@ -6,8 +6,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rankwright._typing import FloatArray
+from rankwright._typing import FloatArray, RandomState
 from rankwright.rankers import schema
+from rankwright.rankers.early_stopping import EarlyStopping
 from rankwright.rankers.online.base import (
     PASS_CONSTRAINTS,
     STREAM,
@@ -63,8 +64,8 @@ class WidrowHoff(ThresholdRanker):
         learning_rate: float = 0.1,
         max_iter: int = 1,
         shuffle: bool = False,
-        random_state: Any = None,
-        early_stopping: Any = None,
+        random_state: RandomState = None,
+        early_stopping: EarlyStopping | bool | int | None = None,
     ) -> None:
         self.learning_rate = learning_rate
         self.max_iter = max_iter
@@ -127,8 +128,8 @@ class MulticlassPerceptron(OnlineRanker):
         *,
         max_iter: int = 1,
         shuffle: bool = False,
-        random_state: Any = None,
-        early_stopping: Any = None,
+        random_state: RandomState = None,
+        early_stopping: EarlyStopping | bool | int | None = None,
     ) -> None:
         self.max_iter = max_iter
         self.shuffle = shuffle

@@ -7,10 +7,11 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from rankwright._typing import FloatArray
+from rankwright._typing import FloatArray, MatrixLike, RandomState
 from rankwright.data.vocabulary import read_only
 from rankwright.rankers import schema
 from rankwright.rankers.checks import MANY_COLUMNS
+from rankwright.rankers.early_stopping import EarlyStopping
 from rankwright.rankers.kernels import dense
 from rankwright.rankers.online.base import (
     PASS_CONSTRAINTS,
@@ -136,8 +137,8 @@ class BayesianPRank(ThresholdRanker):
         prior: float = 30.0,
         max_iter: int = 1,
         shuffle: bool = False,
-        random_state: Any = None,
-        early_stopping: Any = None,
+        random_state: RandomState = None,
+        early_stopping: EarlyStopping | bool | int | None = None,
     ) -> None:
         self.degree = degree
         self.covariance = covariance
@@ -231,7 +232,7 @@ class BayesianPRank(ThresholdRanker):
         return predicted, mistakes, skipped
 
     @exclusive
-    def predict_proba(self, X: Any) -> FloatArray:
+    def predict_proba(self, X: MatrixLike) -> FloatArray:
         """Return the probability of each grade in ``classes_``: (n_items, n_grades).
 
         Weights, thresholds and noise are all random: a row lies above threshold r with probability

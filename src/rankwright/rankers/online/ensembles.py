@@ -6,11 +6,12 @@ from abc import abstractmethod
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from rankwright._typing import FloatArray, IntArray
+from rankwright._typing import FloatArray, IntArray, Matrix, MatrixLike, RandomState
 from rankwright.exceptions import ParameterError
 from rankwright.rankers import schema
 from rankwright.rankers.bounds import Bound, Bounds
@@ -78,7 +79,7 @@ class Ensemble(SupportRanker):
         tau: float = 0.3,
         sampling: str = "bernoulli",
         shuffle: bool = False,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> None:
         self.estimator = estimator
         self.n_estimators = n_estimators
@@ -132,7 +133,7 @@ class Ensemble(SupportRanker):
         scorer = self._combined(coef, members_coef)
         return scorer if features is None else Mapped(features, scorer)
 
-    def member_scores(self, X: Any) -> FloatArray:
+    def member_scores(self, X: MatrixLike) -> FloatArray:
         """Return the scores of each member; where they differ, the ensemble is uncertain.
 
         Returns
@@ -153,7 +154,9 @@ class Ensemble(SupportRanker):
         mapped = rows if features is None else features.transform(rows)
         return np.asarray(mapped @ members_coef.T)
 
-    def bounds(self, X: Any, y: Any, *, qid: Any = None, delta: float = 0.05) -> Bounds:
+    def bounds(
+        self, X: MatrixLike, y: ArrayLike, *, qid: ArrayLike | None = None, delta: float = 0.05
+    ) -> Bounds:
         """Compare margins of the members with that of their mean, and mistakes with their bound.
 
         A mean of rules that rank all rows rightly has at least the mean of their margins, weighted
@@ -244,7 +247,7 @@ class Ensemble(SupportRanker):
         self.support_vectors_, self.support_, self.members_dual_coef_ = rows, numbers, dual
 
     def _learn_rows(
-        self, X: Any, grade: IntArray, order: IntArray, first: int, predict: bool
+        self, X: Matrix, grade: IntArray, order: IntArray, first: int, predict: bool
     ) -> Any:
         predictions = super()._learn_rows(X, grade, order, first, predict)
         self._take_mean()
@@ -511,7 +514,7 @@ class OAPVoting(_VotingEnsemble):
         sampling: str = "bernoulli",
         count: str = "survived",
         shuffle: bool = False,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> None:
         super().__init__(
             estimator=estimator,

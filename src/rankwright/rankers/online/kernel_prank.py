@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankwright._typing import FloatArray, IntArray
+from rankwright._typing import FloatArray, IntArray, Matrix, MatrixLike, RandomState
 from rankwright.rankers import schema
 from rankwright.rankers.bounds import Bounds
+from rankwright.rankers.early_stopping import EarlyStopping
 from rankwright.rankers.kernels import Gram
 from rankwright.rankers.online.base import (
     PASS_CONSTRAINTS,
@@ -115,7 +117,7 @@ class KernelPRank(KernelStream, ThresholdRanker):
     def __init__(
         self,
         *,
-        kernel: Any = "rbf",
+        kernel: str | Callable[..., Any] = "rbf",
         gamma: float | str = "auto",
         degree: int = 3,
         coef0: float = 1.0,
@@ -124,8 +126,8 @@ class KernelPRank(KernelStream, ThresholdRanker):
         average: bool = False,
         max_iter: int = 1,
         shuffle: bool = False,
-        random_state: Any = None,
-        early_stopping: Any = None,
+        random_state: RandomState = None,
+        early_stopping: EarlyStopping | bool | int | None = None,
     ) -> None:
         self.kernel = kernel
         self.gamma = gamma
@@ -139,7 +141,9 @@ class KernelPRank(KernelStream, ThresholdRanker):
         self.random_state = random_state
         self.early_stopping = early_stopping
 
-    def bounds(self, X: Any, y: ArrayLike, *, qid: Any = None, delta: float = 0.05) -> Bounds:
+    def bounds(
+        self, X: MatrixLike, y: ArrayLike, *, qid: ArrayLike | None = None, delta: float = 0.05
+    ) -> Bounds:
         """Compare the mistakes on a stream with what PRank's theorem allows; see ``PRank.bounds``.
 
         Radius and margin are those in the feature space of the kernel. A ``budget`` voids the
@@ -158,7 +162,7 @@ class KernelPRank(KernelStream, ThresholdRanker):
         entries = prank_bounds(self, rows, code, radius, usable)
         return Bounds(tuple(entries), {"radius": radius, "margin": float(margin)})
 
-    def _squared_length(self, gram: Gram, rows: Any) -> float:
+    def _squared_length(self, gram: Gram, rows: Matrix) -> float:
         """Of the function in the feature space of the kernel."""
         if self.explicit_:
             scale = self._map_scale(self.n_features_in_)

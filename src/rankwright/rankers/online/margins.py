@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 
-from rankwright._typing import FloatArray, IntArray
+from rankwright._typing import FloatArray, IntArray, Matrix
 from rankwright.rankers.bounds import Bound
 
 PRANK = "Crammer and Singer 2001, Theorem 1"
@@ -40,7 +40,7 @@ def mistake_bound(radius: float, margin: float) -> float:
     return float((radius**2 + 1.0) / margin**2) if margin > 0 else np.inf
 
 
-def replay(model: Any, X: Any, code: IntArray) -> tuple[float, Any]:
+def replay(model: BaseEstimator, X: Matrix, code: IntArray) -> tuple[float, Any]:
     """The rank loss of a new model of the same parameters over its passes, and that model."""
     fresh = clone(model)
     if "average" in fresh.get_params():
@@ -52,7 +52,9 @@ def replay(model: Any, X: Any, code: IntArray) -> tuple[float, Any]:
     return loss, fresh
 
 
-def prank_bounds(model: Any, X: Any, code: IntArray, radius: float, margin: float) -> list[Bound]:
+def prank_bounds(
+    model: BaseEstimator, X: Matrix, code: IntArray, radius: float, margin: float
+) -> list[Bound]:
     """The bound of the perceptron's update: the rank loss over the stream."""
     loss, fresh = replay(model, X, code)
     n_thresholds = len(model.classes_) - 1

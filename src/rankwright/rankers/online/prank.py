@@ -7,9 +7,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankwright._typing import FloatArray
+from rankwright._typing import FloatArray, MatrixLike, RandomState
 from rankwright.rankers import schema
 from rankwright.rankers.bounds import Bound, Bounds
+from rankwright.rankers.early_stopping import EarlyStopping
 from rankwright.rankers.online.base import (
     PASS_CONSTRAINTS,
     STREAM,
@@ -172,8 +173,8 @@ class PRank(ThresholdRanker):
         alpha: float = 0.9,
         max_iter: int = 1,
         shuffle: bool = False,
-        random_state: Any = None,
-        early_stopping: Any = None,
+        random_state: RandomState = None,
+        early_stopping: EarlyStopping | bool | int | None = None,
     ) -> None:
         self.average = average
         self.update = update
@@ -184,7 +185,9 @@ class PRank(ThresholdRanker):
         self.random_state = random_state
         self.early_stopping = early_stopping
 
-    def bounds(self, X: Any, y: ArrayLike, *, qid: Any = None, delta: float = 0.05) -> Bounds:
+    def bounds(
+        self, X: MatrixLike, y: ArrayLike, *, qid: ArrayLike | None = None, delta: float = 0.05
+    ) -> Bounds:
         """Compare the mistakes on a stream with what the update's theorem allows.
 
         The theorems hold for any stream that some rule separates by a margin. Here that is the

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from rankwright._typing import FloatArray, IntArray
+from rankwright._typing import FloatArray, IntArray, Matrix
 from rankwright.exceptions import DataError
 from rankwright.rankers import schema
 from rankwright.rankers.kernels import Gram, dense
@@ -190,7 +190,7 @@ class SupportRanker(OnlineRanker):
         """
 
     def _learn_rows(
-        self, X: Any, grade: IntArray, order: IntArray, first: int, predict: bool
+        self, X: Matrix, grade: IntArray, order: IntArray, first: int, predict: bool
     ) -> Any:
         gram = self._gram(self.n_features_in_)
         if gram is None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 
-from rankwright._typing import FloatArray, IntArray
+from rankwright._typing import FloatArray, IntArray, RandomState
 from rankwright.rankers import schema
+from rankwright.rankers.early_stopping import EarlyStopping
 from rankwright.rankers.online.base import (
     PASS_CONSTRAINTS,
     STREAM,
@@ -111,7 +113,7 @@ class VotedPRank(KernelStream, VotingRanker):
     def __init__(
         self,
         *,
-        kernel: Any = "linear",
+        kernel: str | Callable[..., Any] = "linear",
         gamma: float | str = "auto",
         degree: int = 3,
         coef0: float = 1.0,
@@ -121,8 +123,8 @@ class VotedPRank(KernelStream, VotingRanker):
         count: str = "survived",
         max_iter: int = 1,
         shuffle: bool = False,
-        random_state: Any = None,
-        early_stopping: Any = None,
+        random_state: RandomState = None,
+        early_stopping: EarlyStopping | bool | int | None = None,
     ) -> None:
         self.kernel = kernel
         self.gamma = gamma
