@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 
 from rankwright.data.vocabulary import hash_ids, hash_rows
 from rankwright.distributed import shards as module
-from rankwright.distributed.shards import N_SHARDS, Rows, merge_shards, split_rows
+from rankwright.distributed.shards import N_SHARDS, LooseRows, merge_shards, split_rows
 
 IDS = {
     "ints": np.arange(30),
@@ -18,14 +18,14 @@ IDS = {
 }
 
 
-def rows_of(ids: np.ndarray, seed: int = 0, n: int = 300) -> Rows:
+def rows_of(ids: np.ndarray, seed: int = 0, n: int = 300) -> LooseRows:
     rng = np.random.default_rng(seed)
     X, own = rng.normal(size=(n, 2)), np.ones(n)
-    return Rows(X, rng.integers(0, 3, n).astype(float), ids[rng.integers(0, len(ids), n)], own, own,
-                np.arange(n))  # fmt: skip
+    grades, queries = rng.integers(0, 3, n).astype(float), ids[rng.integers(0, len(ids), n)]
+    return LooseRows(X, grades, queries, own, own, np.arange(n))
 
 
-def shards_of(parts: list[Rows], n_blocks: int) -> list[module.Shard]:
+def shards_of(parts: list[LooseRows], n_blocks: int) -> list[module.Shard]:
     pieces = [split_rows(part, n_blocks) for part in parts]
     merged = [merge_shards([p[i] for p in pieces], i, n_blocks) for i in range(n_blocks)]
     return [shard for block in merged for shard in block]

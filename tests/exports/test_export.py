@@ -21,7 +21,7 @@ from sklearn.tree import DecisionTreeRegressor
 import rankwright as rw
 from exports.random_models import KINDS, additive, trees
 from rankwright.data.datasets.synthetic import make_engines
-from rankwright.exports.forest import Forest, Leaf, Split, ceiling32, floor32, without_categories
+from rankwright.exports.forest import Branch, Forest, Leaf, ceiling32, floor32, without_categories
 from rankwright.exports.form import form_of
 from rankwright.exports.target import Options
 from rankwright.exports.writer import TARGETS, support
@@ -269,7 +269,7 @@ def test_float32_thresholds_decide_as_doubles_do() -> None:
 
 
 def walk(node: Any, row: Any) -> float:
-    while isinstance(node, Split):
+    while isinstance(node, Branch):
         x = row[node.feature]
         up = node.default if np.isnan(x) else node.is_high(float(x))
         node = node.high if up else node.low
@@ -277,14 +277,14 @@ def walk(node: Any, row: Any) -> float:
 
 
 CATEGORICAL = [
-    Forest((Split(0, 0.0, Leaf(1.0), Leaf(2.0), default, (1.0, 2.0, 40.0)),))
+    Forest((Branch(0, 0.0, Leaf(1.0), Leaf(2.0), default, (1.0, 2.0, 40.0)),))
     for default in (False, True)
 ] + [
     Forest(
         (
-            Split(
-                1, 0.0, Split(0, 0.5, Leaf(-1.0), Leaf(4.0), True),
-                Split(0, 0.0, Leaf(1.0), Leaf(2.0), True, (0.0, 3.0)), True, (2.0, 33.0),
+            Branch(
+                1, 0.0, Branch(0, 0.5, Leaf(-1.0), Leaf(4.0), True),
+                Branch(0, 0.0, Leaf(1.0), Leaf(2.0), True, (0.0, 3.0)), True, (2.0, 33.0),
             ),
             Leaf(0.25),
         )

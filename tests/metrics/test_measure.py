@@ -88,7 +88,7 @@ def test_lower_is_better_for_losses() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("NDGC@10", "there is no measure 'NDGC'. Did you mean NDCG"),
+        ("NDGC@10", "unknown measure 'NDGC'. Did you mean NDCG"),
         ("precison@3", "Did you mean P"),
         ("quality", "Known: NDCG, ERR"),
         ("NDCG@0", "integer >= 1"),

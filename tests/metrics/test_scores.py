@@ -37,7 +37,7 @@ def test_a_measure_may_be_asked_for_in_any_spelling(scores) -> None:
 def test_what_was_not_evaluated_is_named(scores) -> None:
     with pytest.raises(KeyError, match="RR was not evaluated; there are AP, NDCG@2"):
         scores["RR"]
-    with pytest.raises(MeasureError, match="there is no measure"):
+    with pytest.raises(MeasureError, match="unknown measure"):
         scores.per_query("quality")
     assert scores.get("RR") is None
 

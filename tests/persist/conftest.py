@@ -70,7 +70,7 @@ class Forgery:
         return np.frombuffer(self.data, dtype, (end - start) // np.dtype(dtype).itemsize, start)
 
     def write(self, path: Path, *, text: str | None = None, rehash: bool = True) -> Path:
-        """``text`` stands in for the manifest, where JSON alone could not say it."""
+        """``text`` replaces the manifest, for content that JSON cannot express."""
         if rehash:
             for name, entry in self.manifest.get("arrays", {}).items():
                 offsets = self.header.get(name, {}).get("data_offsets")

@@ -1,8 +1,9 @@
-"""Make the museum: one small model file of each kind, with the scores it must give for ever.
+"""Make the museum: one small model file of each kind, with the scores it must always give.
 
-``python tests/persist/make_museum.py`` adds what is missing and touches nothing that is there: a
-piece that stands in the museum is what a released version wrote, and must never be written anew.
-Only pieces of a format that was not released yet may be deleted by hand and made again.
+``python tests/persist/make_museum.py`` adds missing files and never rewrites an existing one: each
+file was written by a released version.
+
+Only files of an unreleased format may be deleted by hand and written again.
 """
 
 from __future__ import annotations

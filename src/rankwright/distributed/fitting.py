@@ -18,7 +18,7 @@ from rankwright.distributed.base import Engine, ShardedValues
 from rankwright.distributed.inputs import is_remote, shard_input
 from rankwright.distributed.shards import (
     N_SHARDS,
-    Rows,
+    LooseRows,
     Shard,
     ShardedRows,
     count_shard,
@@ -137,7 +137,7 @@ def _scattered(
         sample_weight = _check_sample_weight(sample_weight, checked, **checks)
     grades = Grades(y, qid, sample_weight=sample_weight, query_weight=query_weight)
     codes = grades.queries.codes
-    rows = Rows(
+    rows = LooseRows(
         checked,
         grades.y,
         grades.queries.ids[codes],

@@ -26,7 +26,7 @@ from rankwright.data.vocabulary import as_ids
 from rankwright.distributed.base import Engine, ShardedValues
 from rankwright.distributed.engines import LocalEngine
 from rankwright.distributed.files import list_files
-from rankwright.distributed.shards import N_SHARDS, Rows, merge_shards, split_rows
+from rankwright.distributed.shards import N_SHARDS, LooseRows, merge_shards, split_rows
 from rankwright.exceptions import DataError, ParameterError
 from rankwright.feedback.base import as_grades, frozen_weights
 
@@ -36,7 +36,7 @@ ROW_BITS = 40  # a row has the number: that of its part, shifted by this, plus t
 Roles = Mapping[str, Any]  # y, qid, sample_weight, query_weight: names of columns, or None
 
 
-class Source(NamedTuple):
+class FilePiece(NamedTuple):
     """A file or a piece of one: bytes of lines, or a row group of a Parquet file."""
 
     path: str
@@ -45,10 +45,10 @@ class Source(NamedTuple):
     last: int = -1
 
 
-class Part(NamedTuple):
+class InputPart(NamedTuple):
     """Rows of a part of the input, and the names of their features."""
 
-    rows: Rows
+    rows: LooseRows
     names: tuple[str, ...] | None
     where: str  # for error messages
 
@@ -116,11 +116,11 @@ def _agree(infos: list[Info]) -> tuple[str, ...] | None:
     return first
 
 
-def list_sources(path: FilePath, memory: int | None = None) -> list[Source]:
+def list_sources(path: FilePath, memory: int | None = None) -> list[FilePiece]:
     """The files of a folder or glob, in order of name, large ones in pieces."""
     chunk = CHUNK if memory is None else _chunk(memory)
     pieces = [piece for file in list_files(path) for piece in _pieces(file, chunk)]
-    return [Source(file, i, *bounds) for i, (file, *bounds) in enumerate(pieces)]
+    return [FilePiece(file, i, *bounds) for i, (file, *bounds) in enumerate(pieces)]
 
 
 def _chunk(memory: int) -> int:
@@ -164,15 +164,15 @@ def _has_quotes(path: str) -> bool:
         return any(b'"' in block for block in iter(partial(file.read, 1 << 20), b""))
 
 
-def read_part(source: Source, roles: Roles, checks: dict[str, Any]) -> Part:
+def read_part(source: FilePiece, roles: Roles, checks: dict[str, Any]) -> InputPart:
     """One part of the files."""
     (part,) = read_parts(source, roles, checks)
     return part
 
 
 def read_parts(
-    source: Source, roles: Roles, checks: dict[str, Any], n_bytes: int | None = None
-) -> Iterator[Part]:
+    source: FilePiece, roles: Roles, checks: dict[str, Any], n_bytes: int | None = None
+) -> Iterator[InputPart]:
     """A part of the files; rows of Parquet in parts of at most about so many bytes."""
     columns = {name: roles[name] for name in ("y", "qid")}
     first = 0
@@ -188,7 +188,7 @@ def read_parts(
         first += 0 if items is None else items.n_items
 
 
-def _pieces_of(source: Source, n_bytes: int | None) -> Iterator[Any]:
+def _pieces_of(source: FilePiece, n_bytes: int | None) -> Iterator[Any]:
     """A path, lines, Arrow tables, or None without a row."""
     if source.last < 0:
         yield source.path
@@ -214,7 +214,7 @@ class _Lines(io.BytesIO):
     is_letor = True
 
 
-def _read_lines(source: Source) -> _Lines | None:
+def _read_lines(source: FilePiece) -> _Lines | None:
     """The lines that start in a range of bytes, after the names of columns; None without one."""
     is_letor, header = (detect_format(source.path) or "letor") == "letor", b""
     with open(source.path, "rb") as file:
@@ -233,7 +233,7 @@ def _read_lines(source: Source) -> _Lines | None:
     return lines
 
 
-def make_part(value: tuple[int, Any], roles: Roles, checks: dict[str, Any]) -> Part:
+def make_part(value: tuple[int, Any], roles: Roles, checks: dict[str, Any]) -> InputPart:
     """One partition of a Dask data frame, or of arrays."""
     number, data = value
     if not isinstance(data, tuple):
@@ -244,18 +244,20 @@ def make_part(value: tuple[int, Any], roles: Roles, checks: dict[str, Any]) -> P
     names = getattr(X, "columns", None)
     weights = _weights(sample_weight, len(y)), _weights(query_weight, len(y))
     qid = np.zeros(len(y), np.int64) if qid is None else as_ids(qid)
-    rows = Rows(_checked(X, checks, "X"), as_grades(np.asarray(y), "y"), qid, *weights,
+    rows = LooseRows(_checked(X, checks, "X"), as_grades(np.asarray(y), "y"), qid, *weights,
                 _numbers(number, 0, len(y)))  # fmt: skip
-    return Part(rows, None if names is None else tuple(map(str, names)), f"partition {number + 1}")
+    return InputPart(
+        rows, None if names is None else tuple(map(str, names)), f"partition {number + 1}"
+    )
 
 
 def _part(
     items: Items | None, roles: Roles, checks: Any, number: tuple[int, int], where: str
-) -> Part:
+) -> InputPart:
     if items is None:
         none = np.zeros(0)
         ids = none.astype(np.int64)
-        return Part(Rows(np.zeros((0, 0)), none, ids, none, none, ids), None, where)
+        return InputPart(LooseRows(np.zeros((0, 0)), none, ids, none, none, ids), None, where)
     X, names, n = items.X, items.feature_names, items.n_items
     weights: list[Any] = []
     for role in ("sample_weight", "query_weight"):
@@ -265,7 +267,7 @@ def _part(
         weights.append(_weights(column, n))
     qid = np.zeros(n, np.int64) if items.qid is None else np.asarray(items.qid)
     fields = _checked(X, checks, where), as_grades(items.y, "y"), qid, *weights
-    return Part(Rows._make((*fields, _numbers(*number, n))), names, where)
+    return InputPart(LooseRows._make((*fields, _numbers(*number, n))), names, where)
 
 
 def _take_column(X: Any, names: Any, name: Any, role: str, where: str) -> tuple[Any, Any, Any]:
@@ -298,12 +300,12 @@ def _checked(X: Matrix, checks: Mapping[str, Any], where: str) -> Any:
         raise DataError(f"{where}: {error}") from None
 
 
-def part_info(part: Part) -> Info:
+def part_info(part: InputPart) -> Info:
     rows = part.rows
     return Info(len(rows.y), rows.X.shape[1], part.names, rows.qid.dtype.kind, part.where)
 
 
-def fit_part(part: Part, width: int, as_text: bool) -> Rows:
+def fit_part(part: InputPart, width: int, as_text: bool) -> LooseRows:
     """Rows with so many features (what a LETOR file does not write is zero), ids of one kind."""
     rows = part.rows
     X, missing = rows.X, width - rows.X.shape[1]

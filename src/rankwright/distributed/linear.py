@@ -22,7 +22,7 @@ from rankwright.rankers.gradient.newton import RowLosses, RowPoint, Scores, Term
 from rankwright.rankers.gradient.pair_sums import PairSums, pair_sums
 from rankwright.rankers.gradient.ridge import LeastSquares
 from rankwright.rankers.magnitude.mprank import LARGEST_SCATTER
-from rankwright.rankers.magnitude.sample import Sample, Scatter
+from rankwright.rankers.magnitude.sample import Scatter, WeightedRows
 
 
 def fit_regression(model: BaseEstimator, engine: Engine, rows: ShardedRows) -> None:
@@ -71,7 +71,7 @@ def _scatter(shard: Shard) -> Scatter:
     feedback = shard.feedback
     if not feedback.row_weight.any():
         return Scatter(shard.X.shape[1])
-    sample = Sample.of(feedback)
+    sample = WeightedRows.of(feedback)
     return Scatter.of(sample.select(shard.X), sample)
 
 

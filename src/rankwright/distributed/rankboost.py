@@ -84,7 +84,7 @@ class Cut(NamedTuple):
         return 1
 
 
-class Rows(NamedTuple):
+class PairedRows(NamedTuple):
     """The rows of a block that are in some pair, level by level."""
 
     shard: Any  # the place of each row: its shard in the block, and its number there
@@ -93,7 +93,7 @@ class Rows(NamedTuple):
     scale: float  # the logarithm of the weight of all pairs
 
 
-class State(NamedTuple):
+class BoostingState(NamedTuple):
     """What a round makes of the last one; it is not changed."""
 
     scores: FloatArray
@@ -181,16 +181,16 @@ def add_facts(one: Facts, other: Facts) -> Facts:
     return Facts._make(a + b for a, b in zip(one, other, strict=True))
 
 
-def find_rows(shards: list[Shard], scale: float) -> Rows:
+def find_rows(shards: list[Shard], scale: float) -> PairedRows:
     """The rows in use and their levels, in the order of a local fit."""
     key = np.concatenate([hash_rows(s.X, s.y, s.sample_weight) for s in shards])
     used, levels, _ = read_feedback(join_grades(shards), len(key), key)
     first = np.cumsum([0, *(len(shard.y) for shard in shards)])
     shard = np.searchsorted(first, used, side="right") - 1
-    return Rows(shard, used - first[shard], levels, scale)
+    return PairedRows(shard, used - first[shard], levels, scale)
 
 
-def column(shards: list[Shard], rows: Rows, feature: int) -> FloatArray:
+def column(shards: list[Shard], rows: PairedRows, feature: int) -> FloatArray:
     """A feature of the rows in use."""
     values = np.empty(len(rows.row))
     for number, shard in enumerate(shards):
@@ -199,29 +199,33 @@ def column(shards: list[Shard], rows: Rows, feature: int) -> FloatArray:
     return values
 
 
-def first_state(rows: Rows) -> State:
+def first_state(rows: PairedRows) -> BoostingState:
     n = len(rows.row)
-    state = State(np.zeros(n), LevelState.empty(rows.levels), np.zeros(n), np.zeros(n))
+    state = BoostingState(np.zeros(n), LevelState.empty(rows.levels), np.zeros(n), np.zeros(n))
     return _moved(rows, state, Move(NO_CHANGE, 0.0, True, rows.scale, 1.0))
 
 
-def _moved(rows: Rows, state: State, move: Move) -> State:
+def _moved(rows: PairedRows, state: BoostingState, move: Move) -> BoostingState:
     from rankwright.feedback._kernels.levels import level_potentials
 
     levels = LevelState(*(array.copy() for array in state.levels))
-    new = State(state.scores.copy(), levels, np.zeros_like(state.potential), state.mass)
+    new = BoostingState(state.scores.copy(), levels, np.zeros_like(state.potential), state.mass)
     out, n_queries = Potentials(new.potential, new.mass), len(rows.levels.query_weight)
     level_potentials(new.scores, move, rows.levels, new.levels, 0, n_queries, out)
     return new
 
 
-def peaks(state: State) -> FloatArray:
+def peaks(state: BoostingState) -> FloatArray:
     """The largest weight of a query and the largest mass of a row."""
     return np.array([state.levels.query_sum.max(initial=0.0), state.mass.max(initial=0.0)])
 
 
 def read_mass(
-    shards: list[Shard], held: list[Rows], state: list[State], heaviest: float, n_rows: int
+    shards: list[Shard],
+    held: list[PairedRows],
+    state: list[BoostingState],
+    heaviest: float,
+    n_rows: int,
 ) -> ReadColumn:
     """A function of a feature: its values and the mass of each row, as whole numbers."""
     mass = integer_mass(state[0].mass, heaviest, n_rows)
@@ -239,7 +243,7 @@ def find_cuts(max_bins: int, feature: int, values: FloatArray, mass: IntArray) -
     return np.append(values[np.flatnonzero(begins) - 1], values[-1:])
 
 
-def encode(shards: list[Shard], rows: list[Rows], edges: list[FloatArray]) -> Any:
+def encode(shards: list[Shard], rows: list[PairedRows], edges: list[FloatArray]) -> Any:
     """How many edges are below each value, or 255 where it is missing, four features to a word."""
     n_rows = len(rows[0].row)
     words = np.zeros((-(-len(edges) // 4), n_rows), np.uint32)
@@ -258,18 +262,20 @@ def lacks(codes: NDArray[np.uint32], n_features: int) -> BoolArray:
     return np.stack(by_byte, axis=1).ravel()[:n_features]
 
 
-def without_mass(state: State) -> State:
+def without_mass(state: BoostingState) -> BoostingState:
     return state._replace(mass=np.zeros(0))
 
 
-def advance(codes: NDArray[Any], rows: Rows, state: State, move: Move, abstains: bool) -> State:
+def advance(
+    codes: NDArray[Any], rows: PairedRows, state: BoostingState, move: Move, abstains: bool
+) -> BoostingState:
     """Move the scores by a cut."""
     feature, cut, default = move.h
     h = binary_ranking(codes, feature, cut, abstains and default == 0)
     return _moved(rows, state, move._replace(h=h))
 
 
-def summarize(codes: NDArray[Any], state: State, bound: float) -> tuple[int, IntArray]:
+def summarize(codes: NDArray[Any], state: BoostingState, bound: float) -> tuple[int, IntArray]:
     """The weight of all pairs and the histogram of potentials, as whole numbers."""
     from rankwright.rankers.boosting._kernels.splitting import sum_part
 

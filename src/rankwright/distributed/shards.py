@@ -46,7 +46,7 @@ class Shard(NamedTuple):
         )
 
 
-class Rows(NamedTuple):
+class LooseRows(NamedTuple):
     """Rows before the shuffle, or on their way."""
 
     X: Any
@@ -56,8 +56,8 @@ class Rows(NamedTuple):
     query_weight: FloatArray  # (n,)
     row: IntArray
 
-    def take(self, index: Any) -> Rows:
-        return Rows(*(field[index] for field in self))
+    def take(self, index: Any) -> LooseRows:
+        return LooseRows(*(field[index] for field in self))
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class ShardedRows:
     eval_set: EvalSet | None = None
 
 
-def split_rows(rows: Rows, n_blocks: int) -> list[tuple[Rows, Hashes]]:
+def split_rows(rows: LooseRows, n_blocks: int) -> list[tuple[LooseRows, Hashes]]:
     """Cut rows into blocks of shards: one pass, no sort of the values."""
     hashes = hash_ids(rows.qid)
     block = (hashes >> np.uint64(64 - BITS)).astype(np.int64) * n_blocks // N_SHARDS
@@ -80,7 +80,7 @@ def split_rows(rows: Rows, n_blocks: int) -> list[tuple[Rows, Hashes]]:
     return [(rows.take(part), hashes[part]) for part in np.split(order, cuts)]
 
 
-def merge_shards(pieces: list[tuple[Rows, Hashes]], block: int, n_blocks: int) -> list[Shard]:
+def merge_shards(pieces: list[tuple[LooseRows, Hashes]], block: int, n_blocks: int) -> list[Shard]:
     """The shards of one block, from what all parts of the input gave to it."""
     rows, hashes = join_rows([rows for rows, _ in pieces]), np.concatenate([h for _, h in pieces])
     content = hash_rows(rows.X, rows.y, rows.sample_weight)
@@ -91,19 +91,19 @@ def merge_shards(pieces: list[tuple[Rows, Hashes]], block: int, n_blocks: int) -
     return [_shard(rows.take(part)) for part in np.split(order, cuts)]
 
 
-def _shard(rows: Rows) -> Shard:
+def _shard(rows: LooseRows) -> Shard:
     codes, ids = encode(rows.qid)
     weight = np.ones(len(ids))
     weight[codes] = rows.query_weight
     return Shard(rows.X, rows.y, codes, ids, rows.sample_weight, weight, rows.row)
 
 
-def join_rows(parts: list[Rows]) -> Rows:
+def join_rows(parts: list[LooseRows]) -> LooseRows:
     """Rows of several parts as one."""
     if len(parts) == 1:
         return parts[0]
     X, y, qid, *others = zip(*parts, strict=True)
-    return Rows(
+    return LooseRows(
         join_matrices(list(X)), np.concatenate(y), join_ids(list(qid)), *map(np.concatenate, others)
     )
 

@@ -14,7 +14,7 @@ import rankwright
 from rankwright._typing import FloatArray
 from rankwright.data.queries import Queries
 from rankwright.exceptions import DataError
-from rankwright.exports.forest import Forest, Split
+from rankwright.exports.forest import Branch, Forest
 from rankwright.exports.form import Form, Term
 from rankwright.exports.target import Files, Options, Reading, Target
 from rankwright.scoring.kernel import KernelExpansion, KernelValues
@@ -193,7 +193,7 @@ def generated_rows(form: Form, random_state: int = 0) -> tuple[FloatArray, Any]:
     return X, np.arange(len(X)) // QUERY_ROWS if needs_queries else None
 
 
-def _splits(form: Form) -> Iterator[Split]:
+def _splits(form: Form) -> Iterator[Branch]:
     """The splits on raw features."""
     for term in form.terms:
         if isinstance(term.body, Forest) and not term.steps:

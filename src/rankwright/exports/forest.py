@@ -23,7 +23,7 @@ class Leaf:
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class Branch:
     """x > threshold goes to ``high``, as does x in ``categories`` if there are any; else ``low``.
 
     NaN goes to ``high`` if ``default``. A threshold of +inf separates NaN from all numbers.
@@ -41,7 +41,7 @@ class Split:
         return x in self.categories if self.categories else x > self.threshold
 
 
-Node = Leaf | Split
+Node = Leaf | Branch
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,16 +50,16 @@ class Forest:
 
     trees: tuple[Node, ...]
 
-    def splits(self) -> Iterator[Split]:
+    def splits(self) -> Iterator[Branch]:
         """Every split of every tree."""
         stack = list(self.trees)
         while stack:
             node = stack.pop()
-            if isinstance(node, Split):
+            if isinstance(node, Branch):
                 yield node
                 stack += [node.low, node.high]
 
-    def change(self, function: Callable[[Split], Node]) -> Forest:
+    def change(self, function: Callable[[Branch], Node]) -> Forest:
         """Every split replaced, children first."""
 
         def changed(node: Node) -> Node:
@@ -72,7 +72,7 @@ class Forest:
     def with_missing(self, missing: str) -> Forest:
         """The same forest where NaN is a 0 (``zero``), or does not occur (``never``)."""
 
-        def without_missing(split: Split) -> Node:
+        def without_missing(split: Branch) -> Node:
             if missing == "model" or (split.threshold != np.inf or split.categories):
                 zero = missing == "zero"
                 return replace(split, default=split.is_high(0.0)) if zero else split
@@ -189,7 +189,7 @@ class _Unfolding:
         high = self.node(node.high, known | {node.feature: above})
         return replace(node, low=low, high=high)
 
-    def chain(self, node: Split, known: dict[int, _Range], now: _Range) -> Node:
+    def chain(self, node: Branch, known: dict[int, _Range], now: _Range) -> Node:
         """Ranges of x that are in the set and ranges that are not, in turn."""
         inside, limits = False, [now.low]
         for limit in _limits(node.categories):
@@ -206,14 +206,14 @@ class _Unfolding:
                 return self.node(child, known | {node.feature: part})
             middle = (start + stop) // 2
             parts = balanced(start, middle), balanced(middle, stop)
-            return Split(node.feature, limits[middle], *parts, default=False)
+            return Branch(node.feature, limits[middle], *parts, default=False)
 
         chain = balanced(0, len(limits) - 1)
         if not now.nan:
             return chain
         only_nan = known | {node.feature: _Range(np.inf, -np.inf)}
         missing = self.node(node.high if node.default else node.low, only_nan)
-        return Split(node.feature, np.inf, chain, missing, default=True)
+        return Branch(node.feature, np.inf, chain, missing, default=True)
 
 
 def _limits(categories: tuple[float, ...]) -> list[float]:
@@ -250,7 +250,7 @@ def number32(value: float) -> float:
         return float(str(np.float32(value)))
 
 
-def float32_test(split: Split) -> tuple[float, Node, Node, bool]:
+def float32_test(split: Branch) -> tuple[float, Node, Node, bool]:
     """A split as ``x < limit -> yes, else no``: (limit, yes, no, whether NaN goes to yes).
 
     A threshold above all float32 numbers only separates NaN: ``x < -FLT_MAX`` does so as well.

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from rankwright._typing import FloatArray
 from rankwright.data.queries import Queries
 from rankwright.exceptions import ParameterError, Setting
-from rankwright.exports.forest import Forest, Leaf, Node, Split
+from rankwright.exports.forest import Branch, Forest, Leaf, Node
 from rankwright.persist import classes
 from rankwright.persist.foreign import Rounded
 from rankwright.persist.scorer import SavedScorer
@@ -30,7 +30,7 @@ from rankwright.scoring.trees import Trees
 MISSING = ("model", "zero", "never")
 
 
-class Grades(NamedTuple):
+class GradeThresholds(NamedTuple):
     """The grade of a row is the first one whose threshold is above its score."""
 
     thresholds: FloatArray
@@ -65,7 +65,7 @@ class Form:
     names: tuple[str, ...]
     steps: tuple[Transform, ...]
     body: Forest | Scorer | Total
-    grades: Grades | None
+    grades: GradeThresholds | None
     missing: str
     takes_nan: bool
     constant: float
@@ -195,12 +195,12 @@ def _names(saved: SavedScorer, given: Sequence[str] | None) -> tuple[str, ...]:
     return named
 
 
-def _unwrapped(saved: SavedScorer) -> tuple[tuple[Transform, ...], Scorer, Grades | None]:
+def _unwrapped(saved: SavedScorer) -> tuple[tuple[Transform, ...], Scorer, GradeThresholds | None]:
     """Transforms, the scorer of their rows, and grades: wrappers taken apart."""
     steps, body, grades = list(saved.transforms), saved.scorer, None
     while isinstance(body, Ordinal | Mapped):
         if isinstance(body, Ordinal):
-            grades = Grades(body.thresholds, body.classes)
+            grades = GradeThresholds(body.thresholds, body.classes)
         else:
             steps.append(body.map)
         body = body.score
@@ -309,12 +309,12 @@ def _steps_tree(body: Additive, i: int) -> Node:
             return Leaf(float(values[start]))
         middle = (start + stop) // 2
         parts = balanced(start, middle), balanced(middle + 1, stop)
-        return Split(feature, float(thresholds[middle]), *parts, default=bool(last))
+        return Branch(feature, float(thresholds[middle]), *parts, default=bool(last))
 
     tree = balanced(0, len(thresholds))
     if missing == values[0] or last:
         return tree
-    return Split(feature, np.inf, tree, Leaf(missing), default=True)
+    return Branch(feature, np.inf, tree, Leaf(missing), default=True)
 
 
 def _tree(body: Trees, tree: int) -> Node:
@@ -337,7 +337,7 @@ def _tree(body: Trees, tree: int) -> Node:
         if pointers is not None and values is not None:
             chosen = tuple(map(float, values[slice(*pointers[node : node + 2])]))
         feature, threshold = int(body.feature[node]), float(body.threshold[node])
-        built[node] = Split(feature, threshold, low, high, bool(body.default[node]), chosen)
+        built[node] = Branch(feature, threshold, low, high, bool(body.default[node]), chosen)
     return built[int(body.root[tree])]
 
 
@@ -361,14 +361,14 @@ def _behind(step: Affine | Rounded, forest: Forest) -> Forest:
     columns = np.array([feature for feature, _ in keys])
     boundaries = dict(zip(keys, _boundaries(step, columns, [t for _, t in keys]), strict=True))
 
-    def moved(split: Split) -> Node:
+    def moved(split: Branch) -> Node:
         if split.categories or not np.isfinite(split.threshold):
             return split
         boundary, rising = boundaries[split.feature, split.threshold]
         if rising:
             return replace(split, threshold=boundary)
         low, high = split.high, split.low
-        return Split(split.feature, boundary, low, high, not split.default)
+        return Branch(split.feature, boundary, low, high, not split.default)
 
     return forest.change(moved)
 

@@ -197,7 +197,7 @@ class Measure:
     [NDCG(gain=linear)@10, AP@10, RR, SVR(eps=0.2)]
     >>> Measure.parse("NDGC@10")
     Traceback (most recent call last):
-    rankwright.exceptions.MeasureError: 'NDGC@10': there is no measure 'NDGC'. Did you mean NDCG?...
+    rankwright.exceptions.MeasureError: 'NDGC@10': unknown measure 'NDGC'. Did you mean NDCG?...
     """
 
     name: str
@@ -377,7 +377,7 @@ def _resolve(spelling: str) -> tuple[str, dict[str, Any], int | None]:
     hint = f" Did you mean {names}?" if near else ""
     if spelling.lower() in _OF_CATALOGS:
         hint = " recommend.evaluate_top_n computes it: it is about whole catalogs."
-    raise MeasureError(f"there is no measure {spelling!r}.{hint} Known: {', '.join(CATALOG)}.")
+    raise MeasureError(f"unknown measure {spelling!r}.{hint} Known: {', '.join(CATALOG)}.")
 
 
 def _read(name: str, known: Mapping[str, Parameter], key: str, value: object) -> Any:

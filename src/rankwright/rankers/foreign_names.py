@@ -87,7 +87,7 @@ ADVICE = {
 
 
 def unknown_parameter(owner: str, name: str, known: Iterable[str]) -> UnknownParameterError:
-    """The error about a parameter that there is not, with the one that was probably meant.
+    """The error for an unknown parameter, with the one that was probably meant.
 
     >>> print(unknown_parameter("LambdaMART", "num_leaves", ["max_leaf_nodes", "loss"]))
     LambdaMART has no parameter num_leaves. It is called max_leaf_nodes here.

@@ -25,7 +25,7 @@ from rankwright.selection.progressive_validation import progressive
 
 
 @dataclass(frozen=True)
-class Part:
+class Demonstration:
     """One kind of data: its title, the table of the rankers, sections of the page, a remark."""
 
     title: str
@@ -43,7 +43,7 @@ class Part:
         return [replace(first, title=self.short), *(replace(section, level=3) for section in rest)]
 
 
-def ordinal_stream(seed: int) -> Part:
+def ordinal_stream(seed: int) -> Demonstration:
     """A stream of items with grades 1 to 5, seen once (PRank, OAP-BPM)."""
     rankers: dict[str, Any] = {
         "PRank": rw.PRank(),
@@ -82,10 +82,10 @@ def ordinal_stream(seed: int) -> Part:
         "Grades 1 to 5 of 1,000 new items after one pass over 5,000 (rank loss: lower is better)"
     )
     best = f"no rule can expect less than {train.bayes_rank_loss:.4f} on such data"
-    return Part(title, "Ordinal stream", comparison, shown, best)
+    return Demonstration(title, "Ordinal stream", comparison, shown, best)
 
 
-def search(seed: int) -> Part:
+def search(seed: int) -> Demonstration:
     """Graded documents of queries (RankBoost, RankSVM, RankNet, MPRank and others)."""
     rankers: dict[str, Any] = {
         "RankBoost": rw.RankBoost(n_estimators=100),
@@ -117,10 +117,10 @@ def search(seed: int) -> Part:
         sections.rankings_section(lists, test.y, test.qid),
     ]
     title = f"Graded documents of {test.n_queries} new queries (disagreement: lower is better)"
-    return Part(title, "Search", comparison, [s for s in shown if s is not None])
+    return Demonstration(title, "Search", comparison, [s for s in shown if s is not None])
 
 
-def metasearch(seed: int) -> Part:
+def metasearch(seed: int) -> Demonstration:
     """The lists of five search engines made into one (RankBoost's metasearch)."""
     old, new = make_engines(60, random_state=seed), make_engines(60, random_state=seed + 1)
     runs = {
@@ -136,10 +136,10 @@ def metasearch(seed: int) -> Part:
     comparison = rw.compare(judged)
     shown = [sections.comparison_section(comparison), sections.win_loss_section(judged, comparison)]
     title = "Five engines fused, 60 new queries (trec_eval's conventions)"
-    return Part(title, "Metasearch", comparison, shown)
+    return Demonstration(title, "Metasearch", comparison, shown)
 
 
-def ratings(seed: int) -> Part:
+def ratings(seed: int) -> Demonstration:
     """Ratings of films by users, and recommendations for a new user."""
     data = make_ratings(150, 80, random_state=seed).ratings
     split = split_within_users(data.user, random_state=seed)
@@ -169,13 +169,15 @@ def ratings(seed: int) -> Part:
     )
     shown = [sections.comparison_section(comparison), sections.win_loss_section(judged, comparison)]
     title = f"Ratings of {test.n_users} users predicted from the other half of their ratings"
-    return Part(title, "Recommendation", comparison, shown, remark)
+    return Demonstration(title, "Recommendation", comparison, shown, remark)
 
 
-PARTS: tuple[Callable[[int], Part], ...] = (ordinal_stream, search, metasearch, ratings)
+PARTS: tuple[Callable[[int], Demonstration], ...] = (ordinal_stream, search, metasearch, ratings)
 
 
-def run_demo(random_state: int = 0, *, note: Callable[[str], None] | None = None) -> Iterator[Part]:
+def run_demo(
+    random_state: int = 0, *, note: Callable[[str], None] | None = None
+) -> Iterator[Demonstration]:
     """The parts of the demo, one after the other; ``note`` is called with what comes next."""
     for number, make in enumerate(PARTS, 1):
         if note is not None:
@@ -185,7 +187,7 @@ def run_demo(random_state: int = 0, *, note: Callable[[str], None] | None = None
 
 def write_demo(
     path: FilePath, random_state: int = 0, *, note: Callable[[str], None] | None = None
-) -> Iterator[Part]:
+) -> Iterator[Demonstration]:
     """Run the demo part by part; after the last one write the report page to ``path``."""
     parts = []
     for part in run_demo(random_state, note=note):
@@ -194,7 +196,7 @@ def write_demo(
     write_page(demo_page(parts, f"rankwright demo --random-state {random_state}"), path)
 
 
-def demo_page(parts: Sequence[Part], command: str) -> Page:
+def demo_page(parts: Sequence[Demonstration], command: str) -> Page:
     shown = [section for part in parts for section in part.named_sections()]
     shown.append(sections.settings_section({"command": command, **environment()}))
     lead = "Every family of rankers on data that were generated for this page."

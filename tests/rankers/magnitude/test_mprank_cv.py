@@ -12,7 +12,7 @@ import rankwright as rw
 from rankwright.exceptions import DataError, DegenerateDataWarning, ParameterError
 from rankwright.rankers.magnitude import smoothers
 from rankwright.rankers.magnitude.leave_out import pairs_out
-from rankwright.rankers.magnitude.sample import Sample
+from rankwright.rankers.magnitude.sample import WeightedRows
 from rankwright.rankers.magnitude.smoothers import (
     GramSource,
     Spectrum,
@@ -45,7 +45,9 @@ def test_a_small_numerical_rank_is_found_and_loses_nothing() -> None:
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (300, 2))
     y = np.sin(3 * X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=300)
-    sample = Sample.of(rw.Grades(y, np.arange(300) % 4, sample_weight=rng.uniform(0.5, 2, 300)))
+    sample = WeightedRows.of(
+        rw.Grades(y, np.arange(300) % 4, sample_weight=rng.uniform(0.5, 2, 300))
+    )
     K = np.exp(-0.3 * ((X[:, None] - X[None]) ** 2).sum(-1))[np.ix_(sample.rows, sample.rows)]
     source = gram_source(K.copy(), sample, n_factors=3)
     assert isinstance(source, Spectrum)
@@ -58,7 +60,7 @@ def test_a_small_numerical_rank_is_found_and_loses_nothing() -> None:
 
 def test_a_full_rank_takes_cholesky_factors_for_few_values_of_c(twin: Any) -> None:
     rows = twin.rows("one list")
-    K, sample = twin.rbf(rows.X, rows.X), Sample.of(rw.Grades(rows.y))
+    K, sample = twin.rbf(rows.X, rows.X), WeightedRows.of(rw.Grades(rows.y))
     assert isinstance(gram_source(K.copy(), sample, n_factors=2), GramSource)
     assert isinstance(gram_source(K.copy(), sample, n_factors=50), Spectrum)
 
@@ -69,7 +71,9 @@ def test_a_long_path_shares_products_and_loses_nothing(n_queries: int, gamma: fl
     rng = np.random.default_rng(0)
     X = rng.normal(size=(180, 4))
     weight = rng.choice([0.5, 1.0, 2.0, 3.0], 180)
-    sample = Sample.of(rw.Grades(X[:, 0] ** 2, np.arange(180) % n_queries, sample_weight=weight))
+    sample = WeightedRows.of(
+        rw.Grades(X[:, 0] ** 2, np.arange(180) % n_queries, sample_weight=weight)
+    )
     K = np.exp(-gamma * ((X[:, None] - X[None]) ** 2).sum(-1))[np.ix_(sample.rows, sample.rows)]
     factors = np.logspace(-6, 3, 50)
     path = pairs_out(gram_source(K.copy(), sample, 50), factors)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import rankwright as rw
-from rankwright.rankers.magnitude.sample import Sample
+from rankwright.rankers.magnitude.sample import WeightedRows
 from rankwright.rankers.magnitude.solvers import InsensitiveCost
 
 
@@ -43,7 +43,9 @@ def explicit(
 def test_value_slope_and_curvature_are_sums_over_pairs(
     rows: Any, epsilon: float, power: int, mu: float, ties: bool
 ) -> None:
-    sample = Sample.of(rw.Grades(rows.y, rows.q, sample_weight=rows.u, query_weight=rows.v[rows.q]))
+    sample = WeightedRows.of(
+        rw.Grades(rows.y, rows.q, sample_weight=rows.u, query_weight=rows.v[rows.q])
+    )
     residual = np.random.default_rng(0).normal(size=40) + 100.0
     residual = np.round(residual, 1) if ties else residual
     vector = np.random.default_rng(1).normal(size=40)
@@ -63,7 +65,7 @@ def test_value_slope_and_curvature_are_sums_over_pairs(
 def test_long_zones_agree_with_short_ones() -> None:
     rng = np.random.default_rng(0)
     y = rng.normal(size=400)
-    cost = InsensitiveCost(Sample.of(rw.Grades(y)), 3.0, 0.1, 1)
+    cost = InsensitiveCost(WeightedRows.of(rw.Grades(y)), 3.0, 0.1, 1)
     gap = np.subtract.outer(y, y)
     excess = np.maximum(np.abs(gap) - 0.1, 0.0)
     slope = 2.0 * (np.sign(gap) * np.minimum(excess / 0.8, 1.0)).sum(axis=1)
@@ -73,7 +75,9 @@ def test_long_zones_agree_with_short_ones() -> None:
 
 
 def test_the_slack_is_the_loss_less_what_the_multipliers_account_for(rows: Any) -> None:
-    sample = Sample.of(rw.Grades(rows.y, rows.q, sample_weight=rows.u, query_weight=rows.v[rows.q]))
+    sample = WeightedRows.of(
+        rw.Grades(rows.y, rows.q, sample_weight=rows.u, query_weight=rows.v[rows.q])
+    )
     epsilon, mu = 0.2, 0.5
     residual = np.random.default_rng(0).normal(size=40)
     point = InsensitiveCost(sample, 7.0, epsilon, 1).at(residual[sample.rows], mu)

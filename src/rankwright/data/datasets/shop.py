@@ -19,10 +19,10 @@ _DEVICES = ("desktop", "phone", "tablet")
 _SHARES = (0.55, 0.2, 0.15, 0.1)  # of the grades 0 to 3
 
 
-class Table(dict[str, NDArray[Any]]):
+class ShopTable(dict[str, NDArray[Any]]):
     """Columns by name, as every reader of tables takes them: ``pandas.DataFrame(table)`` works too.
 
-    >>> table = Table(a=np.array([1, 2]), b=np.array(["x", "y"], object))
+    >>> table = ShopTable(a=np.array([1, 2]), b=np.array(["x", "y"], object))
     >>> table.take([1])["b"]
     array(['y'], dtype=object)
     """
@@ -31,10 +31,10 @@ class Table(dict[str, NDArray[Any]]):
     def n_rows(self) -> int:
         return len(next(iter(self.values()), ()))
 
-    def take(self, rows: Any) -> Table:
+    def take(self, rows: Any) -> ShopTable:
         """Some of the rows, by a mask, row numbers or a slice."""
         index = row_numbers(rows, self.n_rows)
-        return Table({name: column[index] for name, column in self.items()})
+        return ShopTable({name: column[index] for name, column in self.items()})
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write a CSV file, with an empty cell for None and NaN."""
@@ -46,7 +46,7 @@ class Table(dict[str, NDArray[Any]]):
                 writer.writerow(["" if cell is None or cell != cell else cell for cell in row])
 
 
-def make_shop(n_queries: int = 500, *, random_state: int = 0) -> Table:
+def make_shop(n_queries: int = 500, *, random_state: int = 0) -> ShopTable:
     """Draw the searches of a shop: 25 products each, with the grade of each product.
 
     The columns are ``query``, ``product``, ``grade``; numbers with gaps (``price``, ``stars``,
@@ -64,7 +64,7 @@ def make_shop(n_queries: int = 500, *, random_state: int = 0) -> Table:
 
     Returns
     -------
-    table : Table
+    table : ShopTable
         A dict of columns. ``table.write(path)`` writes CSV.
 
     Examples
@@ -123,7 +123,7 @@ def make_shop(n_queries: int = 500, *, random_state: int = 0) -> Table:
     stars[rng.random(n) < 0.05] = np.nan
     newest = np.datetime64("2024-06-30")
     names = [f"brand_{k:03d}" for k in range(N_BRANDS + N_NEW_BRANDS)]
-    return Table(
+    return ShopTable(
         query=np.array([f"search {number:05d}" for number in query.tolist()], object),
         product=np.array([f"p{number:06d}" for number in product.tolist()], object),
         grade=grade,

@@ -8,7 +8,7 @@ import numpy as np
 
 from rankwright._typing import FloatArray
 from rankwright.exceptions import Message, ParameterError, Setting
-from rankwright.exports.forest import MAX_CATEGORY, Forest, Leaf, Node, Split
+from rankwright.exports.forest import MAX_CATEGORY, Branch, Forest, Leaf, Node
 from rankwright.exports.form import Form
 from rankwright.exports.target import Files, Options, Reading, Target
 
@@ -61,11 +61,11 @@ class LightGBM(Target):
 def _guarded(forest: Forest) -> Forest:
     """LightGBM sends NaN out of all sets of categories: test it first where the model does not."""
 
-    def guarded(split: Split) -> Node:
+    def guarded(split: Branch) -> Node:
         if not split.categories or not split.default:
             return split
-        inner = Split(split.feature, 0.0, split.low, split.high, False, split.categories)
-        return Split(split.feature, np.inf, inner, split.high, True)
+        inner = Branch(split.feature, 0.0, split.low, split.high, False, split.categories)
+        return Branch(split.feature, np.inf, inner, split.high, True)
 
     return forest.change(guarded)
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from rankwright._typing import FloatArray
-from rankwright.exports.forest import Forest, Leaf, Node, Split
+from rankwright.exports.forest import Branch, Forest, Leaf, Node
 from rankwright.exports.form import Form, Total
 from rankwright.exports.target import Files, Options, Reading, Target
 from rankwright.persist.foreign import Rounded
@@ -312,7 +312,7 @@ class _Graph:
     def forest(self, body: Forest, x: str) -> str:
         from onnx import numpy_helper
 
-        table = _Table()
+        table = _TreeAttributes()
         for tree in body.trees or (Leaf(0.0),):
             table.roots.append(table.add(_with_split(tree)))
         tensors = {
@@ -344,10 +344,10 @@ class _Graph:
 
 def _with_split(tree: Node) -> Node:
     """A tree of ONNX has a split at the root."""
-    return Split(0, 0.0, tree, tree, False) if isinstance(tree, Leaf) else tree
+    return Branch(0, 0.0, tree, tree, False) if isinstance(tree, Leaf) else tree
 
 
-class _Table:
+class _TreeAttributes:
     """The attributes of TreeEnsemble: one entry per split, one weight per leaf."""
 
     def __init__(self) -> None:

@@ -9,10 +9,10 @@ import numpy as np
 from rankwright._typing import FloatArray
 from rankwright.exports.forest import (
     FLOAT32_MAX,
+    Branch,
     Forest,
     Leaf,
     Node,
-    Split,
     floor32,
     number32,
     without_categories,
@@ -88,7 +88,7 @@ def _rankboost(curves: list[tuple[int, list[float], list[float]]], constant: flo
 
 def _with_split(tree: Node) -> Node:
     """RankLib's trees have a split at the root."""
-    return Split(0, 0.0, tree, tree, False) if isinstance(tree, Leaf) else tree
+    return Branch(0, 0.0, tree, tree, False) if isinstance(tree, Leaf) else tree
 
 
 def _split(node: Node) -> str:

@@ -32,7 +32,7 @@ class GradedQueries(NamedTuple):
     query_weight: Any  # (n_queries,) float64
 
 
-class Rows(NamedTuple):
+class SortedRows(NamedTuple):
     """The rows of one query, sorted by grade."""
 
     score: Any  # (m,) float64
@@ -155,7 +155,7 @@ def _add_wide(i, stop, rows, loss, base, out):
 def smooth_sums(rows, loss, with_value, out):
     """Write the sums over the pairs of a query; return their loss (if ``with_value``).
 
-    rows  Rows; a pair weighs ``upper_u lower_l gap`` (see ``Rows``)
+    rows  SortedRows; a pair weighs ``upper_u lower_l gap`` (see ``SortedRows``)
     out   (2, m) float64: minus the slope by the score of each row; the curvature, added to both
           rows of a pair   written
     """
@@ -191,7 +191,7 @@ def sum_queries(queries, first, last, scores, lower, codes, out):
         part = slice(queries.ptr[q], queries.ptr[q + 1])
         level = queries.grade[part]
         grade = level if gaps else none[part]
-        rows = Rows(scores[part], level, grade, queries.weight[part], lower[part], gaps)
+        rows = SortedRows(scores[part], level, grade, queries.weight[part], lower[part], gaps)
         own = np.empty((2, len(level)))  # not out[:, part]: loops over its rows are not vectorized
         total += queries.query_weight[q] * smooth_sums(rows, loss, with_value, own)
         for term in range(2):  # loops: numba compiles 3 s of messages for slices

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from rankwright._typing import FloatArray
-from rankwright.rankers.gradient.pair_sums import PairSums, Point
+from rankwright.rankers.gradient.pair_sums import PairSums, PairSumsAt
 
 SHRINK = 0.2  # of the smoothing width from one stage to the next
 STALLED = 3  # Newton steps in sequence without progress that end the search
@@ -27,7 +27,7 @@ Terms = list[tuple[float, float]]  # factors and margins of the squared hinges i
 
 
 @dataclass(frozen=True)
-class Solution:
+class Minimum:
     """The minimizer, with its objective and how far at most that is above the least one."""
 
     coef: FloatArray
@@ -39,7 +39,7 @@ class Solution:
 
 def solve(
     losses: PairLosses, *, loss: str, C: float, tol: float, max_iter: int, least: float = 0.0
-) -> Solution:
+) -> Minimum:
     """Minimize until gap <= tol * |objective|, or max_iter Newton steps are done.
 
     An objective nearer to 0 than ``least`` times the bound of the first gap counts as that.
@@ -60,7 +60,7 @@ def solve(
         close = now.gap <= tol * max(abs(now.objective), least)
         if close:
             if polish == 0 or np.linalg.norm(now.gradient) <= target:
-                return Solution(now.coef, now.objective, now.gap, n_iter, True)
+                return Minimum(now.coef, now.objective, now.gap, n_iter, True)
             polish -= 1
         elif width is not None and now.slack <= 0.1 * (now.gap - now.slack):
             # Smoothing is what keeps us away, not the solver: sharpen.
@@ -74,7 +74,7 @@ def solve(
         if stalled == STALLED:
             break
     done = best.gap <= tol * max(abs(best.objective), least)
-    return Solution(best.coef, best.objective, best.gap, n_iter + 1, done)
+    return Minimum(best.coef, best.objective, best.gap, n_iter + 1, done)
 
 
 class LossPoint(Protocol):
@@ -139,7 +139,7 @@ class RowPoint:
     hinge: float
     gradient: FloatArray
     X: Any
-    points: list[tuple[float, Point]]
+    points: list[tuple[float, PairSumsAt]]
 
     def product(self, vector: FloatArray) -> FloatArray:
         values = self.X @ vector

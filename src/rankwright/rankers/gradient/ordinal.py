@@ -14,7 +14,7 @@ from rankwright._typing import FloatArray, Matrix, MatrixLike
 from rankwright.exceptions import DataError, ParameterError
 from rankwright.feedback.base import Feedback, Grades
 from rankwright.rankers import schema
-from rankwright.rankers.gradient.newton import Solution, solve
+from rankwright.rankers.gradient.newton import Minimum, solve
 from rankwright.rankers.gradient.ordinal_losses import Grading, MarginLosses, OddsLosses, sigmoid
 from rankwright.rankers.gradient.ranksvm import KernelMachine
 from rankwright.scoring.base import Scorer
@@ -190,7 +190,7 @@ class OrdinalSVM(OrdinalMachine):
     def _losses(self, X: Matrix, feedback: Feedback) -> MarginLosses:
         return MarginLosses(X, self._grading(feedback), fixed=self.margins == "fixed")
 
-    def _minimize(self, losses: Any) -> Solution:
+    def _minimize(self, losses: Any) -> Minimum:
         if self.margins == "sum":
             return self._minimize_sum(losses)
         self.C_ = losses.C = 1.0 if self.C is None else float(self.C)
@@ -199,8 +199,8 @@ class OrdinalSVM(OrdinalMachine):
         self.margins_ = np.full(len(self.classes_) - 1, 2.0 / length if length else np.inf)
         return solution
 
-    def _minimize_sum(self, losses: Any) -> Solution:
-        def attempt(C: float, tol: float) -> Solution:
+    def _minimize_sum(self, losses: Any) -> Minimum:
+        def attempt(C: float, tol: float) -> Minimum:
             self.C_ = losses.C = C
             n = self.max_iter
             return solve(losses, loss="hinge", C=C, tol=tol, max_iter=n, least=LEAST)

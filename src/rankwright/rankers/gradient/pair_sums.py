@@ -130,7 +130,7 @@ def _weight(upper: FloatArray, lower: FloatArray, level: IntArray, ptr: IntArray
 
 
 @dataclass(frozen=True)
-class Point:
+class PairSumsAt:
     """The pair sums at given scores."""
 
     hinge: float  # sum of M - d over the pairs with d < M
@@ -146,7 +146,7 @@ class PairSums(ABC):
     weight: float  # of all pairs together
 
     @abstractmethod
-    def at(self, scores: FloatArray, margin: float) -> Point: ...
+    def at(self, scores: FloatArray, margin: float) -> PairSumsAt: ...
 
 
 def pair_sums(feedback: Feedback, n_items: int, weighting: str | None = None) -> PairSums:
@@ -185,7 +185,7 @@ class _Graded(PairSums):
         self._blocks = list(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True))
         self._threads = 1 if len(pairs.rows) < FEW_ROWS else None
 
-    def at(self, scores: FloatArray, margin: float) -> Point:
+    def at(self, scores: FloatArray, margin: float) -> PairSumsAt:
         from rankwright.rankers.gradient import _kernels
 
         p, n = self._pairs, len(self._pairs.rows)
@@ -200,7 +200,7 @@ class _Graded(PairSums):
 
         sums = map_blocks(add_up, self._blocks, self._threads)
         hinge, squared = sum(first for first, _ in sums), sum(second for _, second in sums)
-        return Point(
+        return PairSumsAt(
             hinge,
             squared,
             self._to_rows(slope),
@@ -250,7 +250,7 @@ class _Listed(PairSums):
         self.weight = float(self._pair_weight.sum())
         self._n_items = n_items
 
-    def at(self, scores: FloatArray, margin: float) -> Point:
+    def at(self, scores: FloatArray, margin: float) -> PairSumsAt:
         room = np.maximum(margin - (scores[self._upper] - scores[self._lower]), 0.0)
         pull = self._pair_weight * room
         active = np.where(room > 0.0, self._pair_weight, 0.0)
@@ -261,7 +261,7 @@ class _Listed(PairSums):
 
         slope = 2.0 * (self._to_rows(self._lower, pull) - self._to_rows(self._upper, pull))
         curvature = self._to_rows(self._upper, active) + self._to_rows(self._lower, active)
-        return Point(float(pull.sum()), float(pull @ room), slope, curvature, product)
+        return PairSumsAt(float(pull.sum()), float(pull @ room), slope, curvature, product)
 
     def _to_rows(self, rows: IntArray, values: FloatArray) -> FloatArray:
         return np.bincount(rows, values, self._n_items).astype(np.float64)
@@ -274,9 +274,9 @@ class _Total(PairSums):
         self._parts = parts
         self.weight = sum(part.weight for part in parts)
 
-    def at(self, scores: FloatArray, margin: float) -> Point:
+    def at(self, scores: FloatArray, margin: float) -> PairSumsAt:
         points = [part.at(scores, margin) for part in self._parts]
-        return Point(
+        return PairSumsAt(
             sum(point.hinge for point in points),
             sum(point.squared for point in points),
             np.sum([point.slope for point in points], axis=0),

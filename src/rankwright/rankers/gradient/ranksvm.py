@@ -17,7 +17,7 @@ from rankwright.feedback.losses import loss_names, weighting_names
 from rankwright.feedback.pairs import Bipartite, Pairs
 from rankwright.rankers import kernels, schema
 from rankwright.rankers.base import Ranker
-from rankwright.rankers.gradient.newton import PairLosses, RowLosses, Solution, solve
+from rankwright.rankers.gradient.newton import Minimum, PairLosses, RowLosses, solve
 from rankwright.rankers.gradient.pair_sums import pair_sums
 from rankwright.scoring.base import Scorer
 from rankwright.scoring.linear import Linear
@@ -66,7 +66,7 @@ class KernelMachine(Ranker):
     def _losses(self, X: Matrix, feedback: Feedback) -> PairLosses:
         """The losses of rows that are multiplied with the weights."""
 
-    def _minimize(self, losses: PairLosses) -> Solution:
+    def _minimize(self, losses: PairLosses) -> Minimum:
         return solve(losses, loss="squared_hinge", C=self.C, tol=self.tol, max_iter=self.max_iter)
 
     def _fit(self, X: Matrix, feedback: Feedback) -> None:
@@ -90,7 +90,7 @@ class KernelMachine(Ranker):
     def _may_drop_columns(self) -> bool:
         return bool(self.kernel == "linear")
 
-    def _keep_solution(self, solution: Solution) -> None:
+    def _keep_solution(self, solution: Minimum) -> None:
         self.coef_ = solution.coef
         self.objective_, self.gap_, self.n_iter_ = solution.objective, solution.gap, solution.n_iter
         if not solution.converged:
@@ -209,7 +209,7 @@ class RankSVM(KernelMachine):
     def _losses(self, X: Matrix, feedback: Feedback) -> PairLosses:
         return RowLosses(X, pair_sums(feedback, X.shape[0], self.weighting))
 
-    def _minimize(self, losses: PairLosses) -> Solution:
+    def _minimize(self, losses: PairLosses) -> Minimum:
         return solve(losses, loss=self.loss, C=self.C, tol=self.tol, max_iter=self.max_iter)
 
 

@@ -135,7 +135,7 @@ def relaxation_pass(gram, examples, changes, thresholds, stored, settings, clock
     """Learn from the examples of one block, one after the other.
 
     gram        (n_rows, n_rows): how the score of row a changes per unit step along row b
-    examples    ``base.Examples``: (upper, lower, code, weight); a weight of 2.5 counts as two
+    examples    ``base.RowsAndPairs``: (upper, lower, code, weight); a weight of 2.5 counts as two
                 examples and half of one
     changes     (scores, steps, lags), each (n_rows,) float64: the scores of the rows, the sum of
                 the steps along each row, the sum of step * time of the step   changed in place

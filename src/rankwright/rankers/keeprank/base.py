@@ -28,7 +28,7 @@ MOST_LEVELS = 1000
 NONE = np.zeros(0)
 
 
-class Examples(NamedTuple):
+class RowsAndPairs(NamedTuple):
     """Graded rows and pairs of rows, in the order in which they are learned from.
 
     Attributes
@@ -45,7 +45,7 @@ class Examples(NamedTuple):
     weight: FloatArray
 
     @classmethod
-    def of(cls, feedback: Feedback, classes: FloatArray) -> Examples:
+    def of(cls, feedback: Feedback, classes: FloatArray) -> RowsAndPairs:
         """Graded rows in the order of X, pairs in theirs, without those of weight zero.
 
         Rows of one single grade say nothing about order, and are left out too.
@@ -63,10 +63,12 @@ class Examples(NamedTuple):
         examples = cls(upper, lower, code.astype(np.int64), weight)
         return examples.take(np.flatnonzero(weight > 0))
 
-    def take(self, index: IntArray | slice) -> Examples:
-        return Examples(self.upper[index], self.lower[index], self.code[index], self.weight[index])
+    def take(self, index: IntArray | slice) -> RowsAndPairs:
+        return RowsAndPairs(
+            self.upper[index], self.lower[index], self.code[index], self.weight[index]
+        )
 
-    def blocks(self, size: int) -> Iterator[tuple[IntArray, Examples]]:
+    def blocks(self, size: int) -> Iterator[tuple[IntArray, RowsAndPairs]]:
         """Blocks of examples, each with its distinct rows; its examples number those rows."""
         for start in range(0, len(self.upper), size):
             part = self.take(slice(start, start + size))
@@ -74,7 +76,7 @@ class Examples(NamedTuple):
             index = index.reshape(2, -1)
             if rows[0] < 0:
                 rows, index = rows[1:], index - 1
-            yield rows, Examples(index[0], index[1], part.code, part.weight)
+            yield rows, RowsAndPairs(index[0], index[1], part.code, part.weight)
 
 
 class Stored(NamedTuple):
@@ -121,7 +123,7 @@ class Relaxation:
     def learn(
         self,
         gram: FloatArray,
-        examples: Examples,
+        examples: RowsAndPairs,
         scores: FloatArray,
         settings: tuple[float, float],
         stored: Stored | None = None,
@@ -259,9 +261,9 @@ class RelaxationRanker(Ranker):
         self.classes_ = classes
         return np.zeros(len(classes) - 1 if self.levels == "ordinal" and len(classes) else 0)
 
-    def _orders(self, feedback: Feedback) -> Iterator[Examples]:
+    def _orders(self, feedback: Feedback) -> Iterator[RowsAndPairs]:
         """The examples of every pass, in random order with ``shuffle``."""
-        examples = Examples.of(feedback, self.classes_)
+        examples = RowsAndPairs.of(feedback, self.classes_)
         rng = check_random_state(self.random_state) if self.shuffle else None
         for _ in range(self.max_iter):
             order = slice(None) if rng is None else rng.permutation(len(examples.upper))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.rankers.keeprank.base import Examples, Relaxation, Stored
+from rankwright.rankers.keeprank.base import Relaxation, RowsAndPairs, Stored
 from rankwright.runtime import map_blocks, n_threads, ranges
 from rankwright.scoring.kernel import Kernel
 
@@ -147,7 +147,7 @@ class Expansion:
     def learn(
         self,
         members: IntArray,
-        examples: Examples,
+        examples: RowsAndPairs,
         relaxation: Relaxation,
         settings: tuple[float, float],
     ) -> None:

@@ -23,9 +23,9 @@ from rankwright.rankers.early_stopping import EarlyStopping
 from rankwright.rankers.keeprank.base import (
     CONSTRAINTS,
     LEARNED,
-    Examples,
     Relaxation,
     RelaxationRanker,
+    RowsAndPairs,
     grades_of,
 )
 from rankwright.rankers.keeprank.expansion import BLOCK, Expansion
@@ -163,7 +163,7 @@ class OnlineKeepRank(RelaxationRanker):
                     stacklevel=2,
                 )
         X = self._scaled(X, Queries.from_ids(qid, X.shape[0]))
-        examples = Examples.of(Grades(values), self.classes_)
+        examples = RowsAndPairs.of(Grades(values), self.classes_)
         for _ in self._stream(dense(X), [examples]):
             pass
         return self
@@ -185,7 +185,7 @@ class OnlineKeepRank(RelaxationRanker):
         self.last_dual_coef_, self.drift_ = np.zeros(0), np.zeros(0)
         self.n_seen_, self.n_violations_, self.error_, self.unit_ = 0.0, 0, 0.0, 0.0
 
-    def _stream(self, rows: FloatArray, passes: Iterable[Examples]) -> Iterator[None]:
+    def _stream(self, rows: FloatArray, passes: Iterable[RowsAndPairs]) -> Iterator[None]:
         relaxation = Relaxation(
             self.last_thresholds_, self.drift_thresholds_, self.n_seen_, self.unit_
         )

@@ -28,7 +28,7 @@ from rankwright.rankers.kernels import (
     draw_landmarks,
     resolve_gamma,
 )
-from rankwright.rankers.magnitude.sample import Sample, too_large
+from rankwright.rankers.magnitude.sample import WeightedRows, too_large
 from rankwright.rankers.schema import floats, integer, real
 from rankwright.runtime import map_blocks, require_memory
 from rankwright.scoring.base import Scorer
@@ -171,12 +171,12 @@ LARGEST_GRAM = 20_000  # rows up to which "auto" builds a Gram matrix: 3.2 GB
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class KernelProblem:
     """A kernel, the rows of X with weight, and their grades."""
 
     gram: Gram
     X: Any
-    sample: Sample
+    sample: WeightedRows
 
     @cached_property
     def rows(self) -> Any:
@@ -355,14 +355,14 @@ class MagnitudeRanker(Ranker):
         """C and n of the objective."""
         raise NotImplementedError
 
-    def _problem(self, X: Matrix, sample: Sample, gamma: float | str) -> Problem:
+    def _problem(self, X: Matrix, sample: WeightedRows, gamma: float | str) -> KernelProblem:
         if gamma == "scale" and self.kernel in ("rbf", "poly"):
             gamma = resolve_gamma(gamma, sample.select(X), sample.mass)
         gram = Gram.of(self.kernel, X, gamma=gamma, degree=self.degree, coef0=self.coef0)
         gram.check_square(X)
-        return Problem(gram, X, sample)
+        return KernelProblem(gram, X, sample)
 
-    def _choose_solver(self, problem: Problem) -> str:
+    def _choose_solver(self, problem: KernelProblem) -> str:
         m, d = problem.sample.n_rows, problem.X.shape[1]
         if self.solver == "primal" and self.kernel != "linear":
             raise ParameterError(
@@ -375,7 +375,7 @@ class MagnitudeRanker(Ranker):
             return "primal" if d <= m or m > LARGEST_GRAM else "dual"
         return "dual" if m <= LARGEST_GRAM else "nystroem"
 
-    def _landmarks(self, problem: Problem) -> DrawnLandmarks:
+    def _landmarks(self, problem: KernelProblem) -> DrawnLandmarks:
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         options = (problem.sample.rows, self.n_components, seed)
         return draw_landmarks(problem.gram, problem.X, *options).on(problem.rows)
@@ -384,7 +384,7 @@ class MagnitudeRanker(Ranker):
         self.coef_, self.support_, self.dual_coef_, self.gamma_ = coef, None, None, None
 
     def _keep_dual(
-        self, problem: Problem, alpha: FloatArray, landmarks: DrawnLandmarks | None = None
+        self, problem: KernelProblem, alpha: FloatArray, landmarks: DrawnLandmarks | None = None
     ) -> None:
         """Keep the coefficients of the sample's rows, or of the features of landmarks."""
         rows, support = problem.sample.rows, problem.rows

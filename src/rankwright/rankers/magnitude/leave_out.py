@@ -13,14 +13,14 @@ from rankwright._typing import FloatArray, IntArray, RandomState
 from rankwright.exceptions import DataError, ParameterError
 from rankwright.feedback.base import Grades
 from rankwright.rankers.kernels import DrawnLandmarks
-from rankwright.rankers.magnitude.base import Problem
-from rankwright.rankers.magnitude.sample import Sample
+from rankwright.rankers.magnitude.base import KernelProblem
+from rankwright.rankers.magnitude.sample import WeightedRows
 from rankwright.rankers.magnitude.smoothers import (
     GramSource,
+    KernelSource,
     PrimalSmoother,
     Smoother,
     Smoothers,
-    Source,
     Spectrum,
     center_gram,
     factorized,
@@ -33,7 +33,7 @@ FEW = 8  # rows per query below which whole queries are drawn instead of rows
 MOST_THREADS = 8  # each has up to 128 MB of blocks of R
 
 
-def pairs_out(source: Source, factors: FloatArray, average: str = "pairs") -> FloatArray:
+def pairs_out(source: KernelSource, factors: FloatArray, average: str = "pairs") -> FloatArray:
     """Eq 17 for each C': the mean cost of a pair under the model trained without it, exactly.
 
     Of rows and queries with a weight k one copy is left out and k - 1 stay.
@@ -85,7 +85,9 @@ def _sums_of_pairs(
     return sums
 
 
-def approximate_pairs_out(K: FloatArray, sample: Sample, factor: float, average: str) -> float:
+def approximate_pairs_out(
+    K: FloatArray, sample: WeightedRows, factor: float, average: str
+) -> float:
     """The paper's approximation (mean prediction of h' taken from h); K is overwritten."""
     from rankwright.rankers.magnitude._kernels import left_out_pairs_approximately
 
@@ -128,7 +130,7 @@ def queries_out(smoother: Smoother, average: str = "pairs") -> float:
     return average_cost(sums, sample, average)
 
 
-def average_cost(sums: FloatArray, sample: Sample, average: str) -> float:
+def average_cost(sums: FloatArray, sample: WeightedRows, average: str) -> float:
     """The mean cost, from sums of u_i u_j c over the pairs j < i of each query."""
     counts = pair_mass(sample)
     kept = counts > 0
@@ -142,7 +144,7 @@ def average_cost(sums: FloatArray, sample: Sample, average: str) -> float:
     return float(weight @ sums[kept] / (weight @ counts[kept]))
 
 
-def pair_mass(sample: Sample) -> FloatArray:
+def pair_mass(sample: WeightedRows) -> FloatArray:
     """The number of pairs in each query, including pairs of copies of one row."""
     weight, starts = sample.row_weight, sample.ptr[:-1]
     counts = np.add.reduceat(weight, starts) ** 2
@@ -152,7 +154,7 @@ def pair_mass(sample: Sample) -> FloatArray:
     return np.where(several, 0.5 * counts, 0.0)
 
 
-class Estimate(NamedTuple):
+class PairErrorEstimate(NamedTuple):
     """A value and its standard error."""
 
     value: float
@@ -161,7 +163,7 @@ class Estimate(NamedTuple):
 
 def sampled_pairs_out(
     smoother: Smoother, n_rows: int, rng: np.random.Generator, average: str = "pairs"
-) -> Estimate:
+) -> PairErrorEstimate:
     """The mean cost over all pairs among some rows (few queries) or in some queries (many).
 
     The error is a jackknife over rows or queries, times the root of the share that was not drawn.
@@ -171,7 +173,9 @@ def sampled_pairs_out(
     return draw(smoother, n_rows, rng, average)
 
 
-def _from_rows(smoother: Smoother, n_rows: int, rng: np.random.Generator, average: str) -> Estimate:
+def _from_rows(
+    smoother: Smoother, n_rows: int, rng: np.random.Generator, average: str
+) -> PairErrorEstimate:
     sample = smoother.sample
     sizes, mass = np.diff(sample.ptr), pair_mass(sample)
     sums, variance = np.zeros(sample.n_queries), np.zeros(sample.n_queries)
@@ -187,12 +191,14 @@ def _from_rows(smoother: Smoother, n_rows: int, rng: np.random.Generator, averag
         variance[q] = unseen * _jackknife(tops, bottoms) if unseen > 0 else 0.0
     share = sample.query_weight * (mass if average == "pairs" else mass > 0)
     share = share / max(share.sum(), np.finfo(float).tiny)
-    return Estimate(average_cost(sums, sample, average), float(np.sqrt(share**2 @ variance)))
+    return PairErrorEstimate(
+        average_cost(sums, sample, average), float(np.sqrt(share**2 @ variance))
+    )
 
 
 def _from_queries(
     smoother: Smoother, n_rows: int, rng: np.random.Generator, average: str
-) -> Estimate:
+) -> PairErrorEstimate:
     sample = smoother.sample
     usable = rng.permutation(np.flatnonzero(np.diff(sample.ptr) > 1))
     filled = np.cumsum(np.diff(sample.ptr)[usable])
@@ -208,7 +214,7 @@ def _from_queries(
         costs, counts = weight * costs, weight * counts
     unseen = 1.0 - len(drawn) / len(usable)
     spread = _jackknife(costs.sum() - costs, counts.sum() - counts) if unseen > 0 else 0.0
-    return Estimate(float(costs.sum() / counts.sum()), float(np.sqrt(unseen * spread)))
+    return PairErrorEstimate(float(costs.sum() / counts.sum()), float(np.sqrt(unseen * spread)))
 
 
 def _jackknife(tops: FloatArray, bottoms: FloatArray) -> float:
@@ -247,7 +253,7 @@ def _pairs_among(smoother: Smoother, rows: IntArray) -> tuple[FloatArray, FloatA
 class Training(NamedTuple):
     """What the last fit of a model has seen."""
 
-    problem: Problem
+    problem: KernelProblem
     grades: Grades
     landmarks: DrawnLandmarks | None = None
 
@@ -298,7 +304,7 @@ class LeaveOut:
         refit: bool = False,
         average: str = "pairs",
         random_state: RandomState = None,
-    ) -> Estimate:
+    ) -> PairErrorEstimate:
         """Estimate ``leave_pair_out`` from a sample of rows (or whole queries), with a standard
         error.
 
@@ -346,7 +352,7 @@ class LeaveOut:
         return self._training
 
     def _factor(
-        self, method: str, sample: Sample, refit: bool, *, of_queries: bool = False
+        self, method: str, sample: WeightedRows, refit: bool, *, of_queries: bool = False
     ) -> float:
         """C' of the models without a pair or, ``of_queries``, without a query."""
         needed, left_out = "queries of equal size and weight", sample.sums * sample.query_share
@@ -361,7 +367,7 @@ class LeaveOut:
             )
         return 2.0 * self.C / (rest if refit else sample.total)
 
-    def _source(self) -> Source:
+    def _source(self) -> KernelSource:
         """R of the training rows: from features if they are few, else from the Gram matrix."""
         assert self._training is not None
         problem, sample = self._training.problem, self._training.problem.sample

@@ -19,9 +19,9 @@ from rankwright.feedback.base import Feedback, Grades, as_grades
 from rankwright.feedback.pairs import Pairs
 from rankwright.rankers import schema
 from rankwright.rankers.kernels import DrawnLandmarks, Gram, StreamedLandmarks, dense
-from rankwright.rankers.magnitude.base import MagnitudeRanker, Problem
+from rankwright.rankers.magnitude.base import KernelProblem, MagnitudeRanker
 from rankwright.rankers.magnitude.leave_out import LeaveOut, Training
-from rankwright.rankers.magnitude.sample import Sample, Scatter, Stream
+from rankwright.rankers.magnitude.sample import Scatter, Stream, WeightedRows
 from rankwright.rankers.magnitude.smoothers import center_gram, factorized, scale_gram
 from rankwright.rankers.magnitude.solvers import InsensitiveCost, fit_insensitive
 from rankwright.rankers.schema import floats, integers
@@ -188,7 +188,7 @@ class MPRank(LeaveOut, MagnitudeRanker):
             self._fit_pairs(X, feedback)
             return
         assert isinstance(feedback, Grades)
-        problem = self._problem(X, Sample.of(feedback), self.gamma)
+        problem = self._problem(X, WeightedRows.of(feedback), self.gamma)
         solver = self._choose_solver(problem)
         if self.loss == "absolute":
             if solver == "online":
@@ -206,7 +206,7 @@ class MPRank(LeaveOut, MagnitudeRanker):
         landmarks = getattr(self, f"_fit_{solver}")(problem)
         self._training = Training(problem, feedback, landmarks)
 
-    def _fit_primal(self, problem: Problem) -> None:
+    def _fit_primal(self, problem: KernelProblem) -> None:
         if problem.X.shape[1] > LARGEST_SCATTER:
             cost = InsensitiveCost(problem.sample, self.C, 0.0, 2)
             fit_insensitive(self, problem, "primal", cost, tol=1e-10)
@@ -215,7 +215,7 @@ class MPRank(LeaveOut, MagnitudeRanker):
         self.kappa_ = float(np.sqrt(scatter.longest))
         self._keep_linear(self._solve(scatter))
 
-    def _fit_dual(self, problem: Problem) -> None:
+    def _fit_dual(self, problem: KernelProblem) -> None:
         """Eq 13, by a Cholesky factor.
 
         The solution is centered but for rounding errors, which the rows themselves, unlike centered
@@ -228,7 +228,7 @@ class MPRank(LeaveOut, MagnitudeRanker):
         solved, _ = linalg.lapack.dpotrs(cholesky, right, lower=0)
         self._keep_alpha(problem, factor * sample.roots * sample.projected(solved), mean_row)
 
-    def _fit_online(self, problem: Problem) -> None:
+    def _fit_online(self, problem: KernelProblem) -> None:
         sample = problem.sample
         if self.kernel == "linear":
             rows = dense(problem.rows)
@@ -246,7 +246,7 @@ class MPRank(LeaveOut, MagnitudeRanker):
             self._keep_alpha(problem, sample.roots * sample.projected(alpha), mean_row)
 
     def _sweep(
-        self, table: FloatArray, square: FloatArray, sample: Sample, is_gram: bool = False
+        self, table: FloatArray, square: FloatArray, sample: WeightedRows, is_gram: bool = False
     ) -> tuple[FloatArray, FloatArray]:
         """Coordinate ascent until a round changes the cost by at most tol of itself."""
         from rankwright.rankers.magnitude._kernels import sweep
@@ -274,7 +274,7 @@ class MPRank(LeaveOut, MagnitudeRanker):
         )
         return alpha, product
 
-    def _fit_nystroem(self, problem: Problem) -> DrawnLandmarks:
+    def _fit_nystroem(self, problem: KernelProblem) -> DrawnLandmarks:
         landmarks = self._landmarks(problem)
         coef = self._solve(Scatter.of(landmarks, problem.sample))
         self._keep_dual(problem, coef, landmarks)
@@ -286,7 +286,7 @@ class MPRank(LeaveOut, MagnitudeRanker):
         self.intercept_ = scatter.intercept(coef)
         return coef
 
-    def _keep_alpha(self, problem: Problem, alpha: FloatArray, mean_row: FloatArray) -> None:
+    def _keep_alpha(self, problem: KernelProblem, alpha: FloatArray, mean_row: FloatArray) -> None:
         """The dual solution; its coefficients are C' times the masses times the residuals."""
         sample = problem.sample
         self._keep_dual(problem, alpha)
@@ -301,7 +301,7 @@ class MPRank(LeaveOut, MagnitudeRanker):
                 "learns from them with loss='squared' and the solvers auto, primal, dual and "
                 "nystroem."
             )
-        problem = self._problem(X, Sample.of(Grades(np.zeros(X.shape[0]))), self.gamma)
+        problem = self._problem(X, WeightedRows.of(Grades(np.zeros(X.shape[0]))), self.gamma)
         solver = self._choose_solver(problem)
         self.n_iter_, self.intercept_ = 1, 0.0
         self.mass_, self.kappa_ = 0.0, problem.kappa

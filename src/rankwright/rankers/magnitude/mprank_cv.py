@@ -13,9 +13,9 @@ from rankwright.exceptions import DegenerateDataWarning
 from rankwright.feedback.base import Feedback, Grades
 from rankwright.rankers import schema
 from rankwright.rankers.kernels import KERNEL_CONSTRAINTS
-from rankwright.rankers.magnitude.base import MagnitudeRanker, Problem
+from rankwright.rankers.magnitude.base import KernelProblem, MagnitudeRanker
 from rankwright.rankers.magnitude.leave_out import pair_mass, pairs_out
-from rankwright.rankers.magnitude.sample import Sample, Scatter
+from rankwright.rankers.magnitude.sample import Scatter, WeightedRows
 from rankwright.rankers.magnitude.smoothers import Spectrum, gram_source
 from rankwright.rankers.schema import floats, real
 
@@ -102,7 +102,7 @@ class MPRankCV(MagnitudeRanker):
 
     def _fit(self, X: Matrix, feedback: Feedback) -> None:
         assert isinstance(feedback, Grades)
-        sample = Sample.of(feedback)
+        sample = WeightedRows.of(feedback)
         gammas: list[Any] = ["scale"]
         if self.kernel in ("rbf", "poly") and self.gammas is not None:
             gammas = [float(gamma) for gamma in self.gammas]
@@ -117,7 +117,7 @@ class MPRankCV(MagnitudeRanker):
                 DegenerateDataWarning,
                 stacklevel=4,
             )
-        best: tuple[float, Problem, int, FloatArray] | None = None
+        best: tuple[float, KernelProblem, int, FloatArray] | None = None
         for row, problem in enumerate(problems):
             source = (
                 Spectrum.of_rows(problem.rows, sample)
@@ -133,7 +133,9 @@ class MPRankCV(MagnitudeRanker):
         assert best is not None
         self._keep_best(*best)
 
-    def _keep_best(self, error: float, problem: Problem, column: int, alpha: FloatArray) -> None:
+    def _keep_best(
+        self, error: float, problem: KernelProblem, column: int, alpha: FloatArray
+    ) -> None:
         sample = problem.sample
         self.C_, self.leave_pair_out_ = float(self.Cs[column]), error
         self.n_iter_, self.mass_, self.kappa_ = 1, sample.total, problem.kappa

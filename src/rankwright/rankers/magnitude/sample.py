@@ -26,7 +26,7 @@ def too_large() -> DataError:
 
 
 @dataclass(frozen=True, eq=False)
-class Sample:
+class WeightedRows:
     r"""Graded rows grouped by query; rows without weight are left out.
 
     A row of weight u in a query of weight v has mass s = u v. With S_q the mass of query q and M
@@ -37,7 +37,7 @@ class Sample:
     Without weights it is the paper's 1/m sum_q 1/m_q sum_ij c(i, j). A row or query of weight k is
     the same as k copies of it.
 
-    >>> sample = Sample.of(Grades([1, 5, 3], qid=["a", "b", "a"], sample_weight=[1, 2, 3]))
+    >>> sample = WeightedRows.of(Grades([1, 5, 3], qid=["a", "b", "a"], sample_weight=[1, 2, 3]))
     >>> sample.rows, sample.total, sample.means(sample.y)
     (array([0, 2, 1]), 6.0, array([2.5, 5. ]))
     """
@@ -49,7 +49,7 @@ class Sample:
     query_weight: FloatArray  # (n_queries,) numbers > 0
 
     @classmethod
-    def of(cls, grades: Grades) -> Sample:
+    def of(cls, grades: Grades) -> WeightedRows:
         queries, mass, y = grades.queries, grades.row_weight, grades.y
         if not mass.any():  # nothing to learn from: equal grades of weight 1 give the zero model
             mass, y = np.ones(len(mass)), np.zeros(len(mass))
@@ -165,7 +165,7 @@ class Scatter:
     mass. A query may come in pieces: the scatter of two pieces is the sum of their scatters plus
     that of their means (Chan, Golub and LeVeque), without cancellation.
 
-    >>> Scatter.of(np.array([[0.0], [2.0]]), Sample.of(Grades([5, 6]))).products
+    >>> Scatter.of(np.array([[0.0], [2.0]]), WeightedRows.of(Grades([5, 6]))).products
     array([[2. , 1. ],
            [1. , 0.5]])
     """
@@ -178,12 +178,12 @@ class Scatter:
         self.longest = 0.0  # the largest squared length of a row's features
 
     @classmethod
-    def of(cls, X: Any, sample: Sample) -> Scatter:
+    def of(cls, X: Any, sample: WeightedRows) -> Scatter:
         scatter = cls(X.shape[1])
         scatter.add(X, sample)
         return scatter
 
-    def add(self, X: Any, sample: Sample) -> FloatArray:
+    def add(self, X: Any, sample: WeightedRows) -> FloatArray:
         """Add the rows of a sample; returns its means, (n_queries, n_features + 1)."""
         if sparse.issparse(X):
             means = self._add_sparse(X, sample)
@@ -249,7 +249,7 @@ class Scatter:
         """Makes the means of predictions and grades equal."""
         return float(self.mean[-1] - self.mean[:-1] @ coef)
 
-    def _add_list(self, X: FloatArray, sample: Sample) -> FloatArray:
+    def _add_list(self, X: FloatArray, sample: WeightedRows) -> FloatArray:
         # Centered block by block, while the block is in the cache: X is read once.
         inner, size = self.products, X.shape[1]
         buffer = np.empty((min(self.block, len(X)), size + 1))
@@ -275,7 +275,7 @@ class Scatter:
             mean += (weight / mass) * (block_mean - mean)
         return mean[None, :]
 
-    def _add_sparse(self, X: Any, sample: Sample) -> FloatArray:
+    def _add_sparse(self, X: Any, sample: WeightedRows) -> FloatArray:
         # Centering would make the rows dense: the products of the means are subtracted at the end.
         means = np.column_stack([sample.means(X), sample.means(sample.y)])
         weighted, y = sparse.diags_array(sample.mass) @ X, sample.y
@@ -313,7 +313,7 @@ class Stream:
         """Add rows; queries are recognized by their ids."""
         if not grades.row_weight.any():
             return
-        sample = Sample.of(grades)
+        sample = WeightedRows.of(grades)
         scatter = Scatter(X.shape[1])
         scatter.products = self.products
         means = scatter.add(sample.select(X), sample)

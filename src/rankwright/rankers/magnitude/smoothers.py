@@ -2,7 +2,7 @@
 
 The residuals of the squared loss are R y, with R = (I + C' P K P)^-1 - B B'. Here K is the kernel
 matrix scaled by the roots of the masses, C' = 2C/M, and P = I - B B' centers each query (see
-Sample.unit). Errors of rows that are left out follow from the entries of R.
+WeightedRows.unit). Errors of rows that are left out follow from the entries of R.
 
 Each C' would need m^3 multiplications. But it enters through C' v / (1 + C' v) of the eigenvalues v
 only, and on a band of similar eigenvalues these functions are combinations of a few (by singular
@@ -23,7 +23,7 @@ from scipy import linalg, sparse
 from rankwright._typing import FloatArray, IntArray, Matrix
 from rankwright.exceptions import DataError
 from rankwright.rankers.kernels import dense
-from rankwright.rankers.magnitude.sample import Sample, Scatter, too_large
+from rankwright.rankers.magnitude.sample import Scatter, WeightedRows, too_large
 
 BLOCK, STRIP = 512, 256  # rows of R, and of K while it is centered
 NEGLIGIBLE = 1e-16  # C' v below which an eigenvalue changes R by less than its rounding
@@ -34,7 +34,7 @@ SHORT = 64  # rows in a block of short queries
 FEW = 12  # values of C that cost less by Cholesky factors than one full eigendecomposition
 
 
-def scale_gram(K: FloatArray, sample: Sample) -> FloatArray:
+def scale_gram(K: FloatArray, sample: WeightedRows) -> FloatArray:
     """Multiply rows and columns by the roots of the masses, in place."""
     if not (sample.is_plain and sample.mass[0] == 1.0):
         K *= sample.roots[:, None]
@@ -42,8 +42,8 @@ def scale_gram(K: FloatArray, sample: Sample) -> FloatArray:
     return K
 
 
-def center_gram(K: FloatArray, sample: Sample) -> FloatArray:
-    """P K P for a symmetric K, in place, where P = I - B B' centers each query (Sample.unit).
+def center_gram(K: FloatArray, sample: WeightedRows) -> FloatArray:
+    """P K P for a symmetric K, in place, where P = I - B B' centers each query (WeightedRows.unit).
 
     A symmetric rank-2q update: with L = K B - B (B' K B) / 2 it is K - L B' - B L'.
     """
@@ -91,7 +91,7 @@ def inverse(cholesky: FloatArray) -> FloatArray:
 class Smoother(ABC):
     """R for one value of C'."""
 
-    sample: Sample
+    sample: WeightedRows
     error: FloatArray  # (n_rows,) R y
 
     @abstractmethod
@@ -115,10 +115,10 @@ class Smoothers(NamedTuple):
     blocks: Callable[[int, int], Iterator[tuple[int, int, FloatArray]]]
 
 
-class Source(ABC):
+class KernelSource(ABC):
     """A kernel matrix, prepared so that R is cheap for any C'."""
 
-    sample: Sample
+    sample: WeightedRows
 
     @abstractmethod
     def smoother(self, factor: float, *, whole: bool = False) -> Smoother:
@@ -140,13 +140,13 @@ class Source(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class GramSource(Source):
+class GramSource(KernelSource):
     """P K P itself: each C' costs one Cholesky factor, and its inverse where all of R is needed.
 
     A smoother is valid until the next one takes its memory; with ``keep=False`` that of K.
     """
 
-    sample: Sample
+    sample: WeightedRows
     K: FloatArray
     keep: bool = True
 
@@ -154,7 +154,7 @@ class GramSource(Source):
     def _work(self) -> FloatArray:
         return np.empty_like(self.K) if self.keep else self.K
 
-    def _factor(self, factor: float) -> tuple[Sample, FloatArray, FloatArray]:
+    def _factor(self, factor: float) -> tuple[WeightedRows, FloatArray, FloatArray]:
         cholesky = factorized(self.K, factor, into=self._work)
         error = linalg.lapack.dpotrs(cholesky, self.target, lower=0)[0]
         return self.sample, cholesky, error
@@ -171,7 +171,7 @@ class GramSource(Source):
 class _Cholesky(Smoother):
     """R of some rows, from the Cholesky factor of its inverse."""
 
-    def __init__(self, sample: Sample, cholesky: FloatArray, error: FloatArray) -> None:
+    def __init__(self, sample: WeightedRows, cholesky: FloatArray, error: FloatArray) -> None:
         self.sample, self.error, self._cholesky = sample, error, cholesky
 
     def among(self, rows: IntArray) -> FloatArray:
@@ -184,7 +184,7 @@ class _Cholesky(Smoother):
 class _Inverse(Smoother):
     """R as a whole: the Cholesky factor is replaced by the inverse."""
 
-    def __init__(self, sample: Sample, cholesky: FloatArray, error: FloatArray) -> None:
+    def __init__(self, sample: WeightedRows, cholesky: FloatArray, error: FloatArray) -> None:
         self.sample, self.error, self._inverse = sample, error, inverse(cholesky)
         self.diagonal = self._inverse.diagonal() - sample.unit**2
 
@@ -201,7 +201,7 @@ class _Inverse(Smoother):
 class PrimalSmoother(Smoother):
     """R of rows with few features, from the Cholesky factor of the primal; X is not copied."""
 
-    def __init__(self, sample: Sample, X: Matrix, factor: float) -> None:
+    def __init__(self, sample: WeightedRows, X: Matrix, factor: float) -> None:
         self.sample, self._X = sample, X
         scatter = Scatter.of(X, sample)
         self.error = sample.roots * sample.centered(sample.y - X @ scatter.solve(factor))
@@ -218,25 +218,25 @@ class PrimalSmoother(Smoother):
 
 
 @dataclass(frozen=True, eq=False)
-class Spectrum(Source):
+class Spectrum(KernelSource):
     """P K P = T T' with orthogonal columns T of squared lengths ``values``, largest first.
 
     R = P - T diag(C' / (1 + C' values)) T' without division by small values: accurate at any rank.
     """
 
-    sample: Sample
+    sample: WeightedRows
     columns: FloatArray
     values: FloatArray
 
     @classmethod
-    def of_rows(cls, X: Matrix, sample: Sample) -> Spectrum:
+    def of_rows(cls, X: Matrix, sample: WeightedRows) -> Spectrum:
         """From features (n_rows, rank): K = X X'."""
         rows = dense(X[:])
         left = (rows - sample.means(rows)[sample.codes]) * sample.roots[:, None]
         return cls.of_factor(left, sample)
 
     @classmethod
-    def of_factor(cls, left: FloatArray, sample: Sample) -> Spectrum:
+    def of_factor(cls, left: FloatArray, sample: WeightedRows) -> Spectrum:
         """From any factor of P K P = left left'."""
         products = left.T @ left
         if not np.isfinite(products).all():
@@ -307,7 +307,7 @@ class _Bands(NamedTuple):
         return max(1, min(height, max(longest, SHORT)))
 
     def blocks(
-        self, sample: Sample, table: FloatArray, longest: int, low: int, high: int
+        self, sample: WeightedRows, table: FloatArray, longest: int, low: int, high: int
     ) -> Iterator[tuple[int, int, FloatArray]]:
         """R + B B' of the rows low .. high - 1, from the columns T of the spectrum."""
         n_factors, n_functions = self.combination.shape
@@ -328,7 +328,7 @@ class _Bands(NamedTuple):
             yield start, first, values.reshape(n_factors, len(rows), len(columns))
 
 
-def gram_source(K: FloatArray, sample: Sample, n_factors: int) -> Source:
+def gram_source(K: FloatArray, sample: WeightedRows, n_factors: int) -> KernelSource:
     """The fastest exact form of a kernel matrix for ``n_factors`` values of C; K is overwritten."""
     if not np.isfinite(scale_gram(K, sample)).all():
         raise too_large()

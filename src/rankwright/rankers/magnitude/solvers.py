@@ -17,8 +17,8 @@ from scipy import linalg, sparse
 from rankwright._typing import FloatArray, IntArray
 from rankwright.exceptions import ConvergenceWarning
 from rankwright.rankers.kernels import DrawnLandmarks
-from rankwright.rankers.magnitude.base import MagnitudeRanker, Problem
-from rankwright.rankers.magnitude.sample import Sample, Scatter, too_large
+from rankwright.rankers.magnitude.base import KernelProblem, MagnitudeRanker
+from rankwright.rankers.magnitude.sample import Scatter, WeightedRows, too_large
 from rankwright.runtime import require_memory
 
 PRECISION = 1e-3  # of a Newton step: its residual, relative to the gradient
@@ -35,12 +35,12 @@ class InsensitiveCost:
     |r_j - r_i| - epsilon), may be smoothed: t^2 / (2 mu) up to t = mu, then t - mu / 2.
 
     >>> from rankwright.feedback.base import Grades
-    >>> cost = InsensitiveCost(Sample.of(Grades([0, 1, 3])), C=9.0, epsilon=0.5, power=1)
+    >>> cost = InsensitiveCost(WeightedRows.of(Grades([0, 1, 3])), C=9.0, epsilon=0.5, power=1)
     >>> cost.at(np.array([0.0, -1.0, -3.0])).exact
     9.0
     """
 
-    sample: Sample
+    sample: WeightedRows
     C: float
     epsilon: float
     power: int
@@ -51,7 +51,7 @@ class InsensitiveCost:
         scale = np.sqrt(self.C / (self.sample.total * self.sample.sums))
         return self.sample.mass * scale[self.sample.codes]
 
-    def at(self, residual: FloatArray, mu: float = 0.0) -> Point:
+    def at(self, residual: FloatArray, mu: float = 0.0) -> LossAt:
         """The loss at these residuals; for n = 1 it has a slope only if mu > 0."""
         centered = self.sample.centered(residual)
         if self.power == 1 and mu > 0:
@@ -59,7 +59,7 @@ class InsensitiveCost:
         return _Plain(self, centered)
 
 
-class Point(ABC):
+class LossAt(ABC):
     """The loss at one vector of residuals."""
 
     exact: float  # the loss
@@ -97,7 +97,7 @@ class Point(ABC):
         return np.concatenate([np.zeros(1), np.cumsum(self._weight)])
 
 
-class _Plain(Point):
+class _Plain(LossAt):
     def __init__(self, cost: InsensitiveCost, residual: FloatArray) -> None:
         super().__init__(cost, residual)
         self._low, self._high = self._beyond(cost.epsilon)
@@ -122,7 +122,7 @@ class _Plain(Point):
         return 4.0 * float(self._weight @ partners)
 
 
-class _Smoothed(Point):
+class _Smoothed(LossAt):
     def __init__(self, cost: InsensitiveCost, residual: FloatArray, mu: float) -> None:
         from rankwright.rankers.magnitude._kernels import Zones, smoothed_excess
 
@@ -157,7 +157,7 @@ class Space:
 
     largest = 2000  # coefficients up to which dense matrices save time
 
-    def __init__(self, X: Any, sample: Sample) -> None:
+    def __init__(self, X: Any, sample: WeightedRows) -> None:
         self.X, self.n_coefficients = X, X.shape[1]
         self._spread = None
         if self.n_coefficients <= self.largest:
@@ -188,7 +188,7 @@ class Space:
         """The squared norm, given also the values of the preconditioned coefficients."""
         return float(coef @ coef)
 
-    def exact_step(self, point: Point, gradient: FloatArray) -> FloatArray | None:
+    def exact_step(self, point: LossAt, gradient: FloatArray) -> FloatArray | None:
         """The Newton step from a dense Hessian; None if that matrix would be too large."""
         return None
 
@@ -208,7 +208,7 @@ class GramSpace(Space):
     def square(self, coef: FloatArray, preconditioned: FloatArray) -> float:
         return 2.0 * float(coef @ preconditioned)
 
-    def exact_step(self, point: Point, gradient: FloatArray) -> FloatArray | None:
+    def exact_step(self, point: LossAt, gradient: FloatArray) -> FloatArray | None:
         if self.n_coefficients > self.largest:
             return None
         hessian = np.array([point.curvature(unit) for unit in np.eye(self.n_coefficients)])
@@ -281,7 +281,7 @@ def minimize(space: Space, cost: InsensitiveCost, tol: float, max_iter: int) -> 
 
 
 def _newton_step(
-    space: Space, point: Point, gradient: FloatArray, gradient_values: FloatArray
+    space: Space, point: LossAt, gradient: FloatArray, gradient_values: FloatArray
 ) -> tuple[FloatArray, FloatArray, bool]:
     """The step, its values, whether conjugate gradients took more than MAX_PRODUCTS products."""
     trace = point.trace()
@@ -362,7 +362,7 @@ def _features(ranker: MagnitudeRanker, landmarks: DrawnLandmarks) -> FloatArray:
 
 def fit_insensitive(
     ranker: MagnitudeRanker,
-    problem: Problem,
+    problem: KernelProblem,
     solver: str,
     cost: InsensitiveCost,
     tol: float | None = None,

@@ -15,8 +15,8 @@ from rankwright.exceptions import ParameterError
 from rankwright.feedback.base import Feedback, Grades
 from rankwright.rankers import schema
 from rankwright.rankers.magnitude.base import MagnitudeRanker
-from rankwright.rankers.magnitude.leave_out import Estimate
-from rankwright.rankers.magnitude.sample import Sample
+from rankwright.rankers.magnitude.leave_out import PairErrorEstimate
+from rankwright.rankers.magnitude.sample import WeightedRows
 from rankwright.rankers.magnitude.solvers import InsensitiveCost, fit_insensitive
 from rankwright.rankers.schema import real
 
@@ -112,7 +112,7 @@ class SVRank(MagnitudeRanker):
 
     def _fit(self, X: Matrix, feedback: Feedback) -> None:
         assert isinstance(feedback, Grades)
-        problem = self._problem(X, Sample.of(feedback), self.gamma)
+        problem = self._problem(X, WeightedRows.of(feedback), self.gamma)
         cost = InsensitiveCost(problem.sample, self.C, self.epsilon, self.power)
         fit_insensitive(self, problem, self._choose_solver(problem), cost)
         self._training = (X, feedback)
@@ -138,7 +138,7 @@ class SVRank(MagnitudeRanker):
 
     def estimate_leave_pair_out(
         self, n_pairs: int = 100, *, refit: bool = False, random_state: RandomState = None
-    ) -> Estimate:
+    ) -> PairErrorEstimate:
         """Estimate ``leave_pair_out`` from so many random pairs, with a standard error."""
         schema.at_least(2).check("estimate_leave_pair_out", "n_pairs", n_pairs)
         pairs, _ = self._pairs_within_queries("estimate_leave_pair_out")
@@ -147,7 +147,7 @@ class SVRank(MagnitudeRanker):
             pairs = pairs[np.sort(rng.choice(len(pairs), n_pairs, replace=False))]
         costs = np.array([self._cost_without(i, j, refit) for i, j in pairs])
         spread = float(costs.std(ddof=1)) if len(costs) > 1 else 0.0
-        return Estimate(float(costs.mean()), spread / np.sqrt(max(len(costs), 1)))
+        return PairErrorEstimate(float(costs.mean()), spread / np.sqrt(max(len(costs), 1)))
 
     def _pairs_within_queries(self, method: str) -> tuple[IntArray, IntArray]:
         """(n_pairs, 2) rows, and the query of each pair."""

@@ -9,7 +9,7 @@ import numpy as np
 from rankwright.runtime.kernels import njit
 
 
-class GradedRows(NamedTuple):
+class NeighborRows(NamedTuple):
     """Graded rows and their weights: arrays of shape (n_items,)."""
 
     level: Any  # int64, the (query, grade) level of each row, neighbors within a query
@@ -24,7 +24,7 @@ def column_losses(columns, graded, mean, candidates, loss, default):
     """The ranking loss of each column, with the best value for the rows that lack it.
 
     columns     (n_items, n_columns) float64, NaN where the column has no value
-    graded      GradedRows
+    graded      NeighborRows
     mean        (n_columns,) float64, each column's own average
     candidates  (n_candidates,) float64, ascending: values tried where a column has none
     loss        (n_columns,) float64              written

@@ -118,7 +118,7 @@ class NearestNeighbor(Ranker):
 
     def _losses(self, X: Matrix, grades: Grades) -> tuple[FloatArray, FloatArray, FloatArray]:
         """The loss of each feature, its best default, and how many rows it has a value for."""
-        from rankwright.rankers.neighbors._kernels import GradedRows, column_losses
+        from rankwright.rankers.neighbors._kernels import NeighborRows, column_losses
 
         level, query, _ = grades.levels
         codes, n_features, total = grades.queries.codes, X.shape[1], grades.total_weight
@@ -126,7 +126,7 @@ class NearestNeighbor(Ranker):
         first = np.searchsorted(query, codes, side="left")
         last = np.searchsorted(query, codes, side="right")
         share = grades.query_weight[codes] / (total if total > 0 else 1.0)
-        graded = GradedRows(level, first, last, grades.sample_weight, share)
+        graded = NeighborRows(level, first, last, grades.sample_weight, share)
         candidates = self._candidates(X)
         for columns, block in column_blocks(X, self.absent == "abstain"):
             mean = averages(block, grades.row_weight)

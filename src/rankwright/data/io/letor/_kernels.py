@@ -21,7 +21,7 @@ _ONE = np.uint64(1)
 _POWERS_OF_TEN = np.array([10.0**k for k in range(23)])  # exact as float64
 
 
-class Rows(NamedTuple):
+class ParsedRows(NamedTuple):
     """Buffers for the rows of one block of lines; the kernel fills them from the start.
 
     labels    (n_lines,) float64
@@ -347,7 +347,7 @@ def parse_lines(text, cursor, rows, line_format):
 
     text         (n_bytes,) uint8, ends with a newline
     cursor       (2,) int64: position in ``text``, rows; changed in place
-    rows         Rows, written
+    rows         ParsedRows, written
     line_format  Format
 
     At the end of the text ``cursor[0]`` is its length. At a line that the kernel does not

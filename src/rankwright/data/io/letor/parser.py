@@ -383,7 +383,7 @@ class CompiledBlocks(LineBlocks):
         """Allocate the buffers of a block, unless those of the last block are large enough."""
         rows, n_values = self._rows, n_bytes // 4 + 1  # the shortest feature: " 1:0"
         if rows is None or n_lines > len(rows.labels) or n_values > len(rows.values):
-            self._rows = self._kernels.Rows(
+            self._rows = self._kernels.ParsedRows(
                 labels=np.empty(n_lines),
                 ends=np.zeros(n_lines + 1, np.int64),
                 indices=np.empty(n_values, np.int32),

@@ -113,7 +113,7 @@ def read_letor(
     with open_text(path) as file:
         bad = BadLines(file.name, on_bad_line, max_bad, quarantine)
         lines = LineParser(limit, zero_based, comments != "drop", is_limit=n_features is None)
-        table = _Table(dense, n_features)
+        table = _FileColumns(dense, n_features)
         for block in _parse_blocks(file, lines, bad, comments):
             table.add(block, file.fraction_read())
             bad.end_block(table.n_rows)
@@ -267,7 +267,7 @@ class BadLines:
             raise FileFormatError(self._name, last.line, last.column, reason, text, fix)
 
 
-class _Table:
+class _FileColumns:
     """The columns of a file while it is read; ``dense=None`` chooses the layout of X by its cells.
 
     Blocks are added to a dense matrix as long as it is small or enough of its cells are in the
