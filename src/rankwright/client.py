@@ -156,6 +156,14 @@ class Client:
     def delete_user(self, user: str) -> Any:
         return self._call("DELETE", "/v1/log", {"user": user})
 
+    def replication(self) -> Any:
+        """Whether the service leads, and how far its replicas are."""
+        return self._get("/v1/replica")
+
+    def promote(self) -> Any:
+        """Let a replica lead; the leader before it is fenced."""
+        return self._call("POST", "/v1/promote")
+
     def health(self) -> Any:
         return self._get("/healthz")
 

@@ -53,6 +53,8 @@ def serve(
     rate_limit: float | None = None,
     allow_host: list[str] = [],
     trusted_proxies: Annotated[list[str], Parameter(name="--trusted-proxy")] = [],
+    replica_of: str | None = None,
+    ack: Literal["leader", "replica"] = "leader",
     log_format: Literal["text", "json"] = "text",
     header_timeout: float = 10.0,
     idle_timeout: float = 5.0,
@@ -83,6 +85,8 @@ def serve(
         rate_limit: Requests per second of one token or address.
         allow_host: Another host name of this service, such as that of a proxy; may be repeated.
         trusted_proxies: Address or network of a proxy whose X-Forwarded-* is believed; may repeat.
+        replica_of: Address of a leader: copy its log, serve reads, and lead after POST /v1/promote.
+        ack: Acknowledge writes when they are on this disk, or when a replica has them, too.
         log_format: text, or a line of JSON for each request and each message.
         header_timeout: Seconds until the header of a request is complete.
         idle_timeout: Seconds that a connection is kept between two requests.
@@ -116,6 +120,8 @@ def serve(
         header_timeout=header_timeout,
         idle_timeout=idle_timeout,
         max_connections_per_address=max_connections_per_address,
+        replica_of=replica_of,
+        ack=ack,
         retention_days=retention_days,
         rate_limit=rate_limit,
         **vars(judging),

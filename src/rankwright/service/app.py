@@ -31,6 +31,7 @@ from rankwright.service.api.security import (
     Security,
     Sessions,
     Tokens,
+    first_token,
     is_loopback,
     session_cookie,
 )
@@ -47,6 +48,14 @@ from rankwright.service.models import DeployedModel, Models, count_models
 from rankwright.service.pages.dashboard import Dashboard
 from rankwright.service.pages.judge import JudgePages, no_queue
 from rankwright.service.pages.rendering import login_page, logout, missing_page, page_list
+from rankwright.service.replication.leader import Replication, begin_to_lead
+from rankwright.service.replication.leadership import leadership
+from rankwright.service.replication.puller import (
+    LeaderClient,
+    LogPuller,
+    fence_later,
+    prepare,
+)
 
 REMOTE_RATE = 200.0  # requests a second, of a client on another machine
 MOST_CHECKED = 2**31  # bytes of a log that is checked before the service is ready, not only then
@@ -78,6 +87,8 @@ class Settings:
         are believed
     header_timeout, idle_timeout : seconds for the header of a request, and between two requests
     max_connections_per_address : connections of one address at once; proxies have no such limit
+    replica_of : the address of the leader that this service is a replica of
+    ack : when a write is acknowledged: when it is on the leader's disk, or on a replica's, too
     retention_days : how long the log keeps entries; None forever
     max_body, max_items : limits of a request
     rate_limit : requests a second of one token or address; None: 200, and no limit on a host
@@ -106,6 +117,8 @@ class Settings:
     header_timeout: float = 10.0
     idle_timeout: float = 5.0
     max_connections_per_address: int = 256
+    replica_of: str | None = None
+    ack: Literal["leader", "replica"] = "leader"
     retention_days: float | None = None
     max_body: int = 4 * 2**20
     max_items: int = 10_000
@@ -160,29 +173,51 @@ class Service:
     def __init__(self, settings: Settings, wait: float = 0.0) -> None:
         self.settings = settings
         self._closing = self.stopping = False
-        self.demo = _wants_demo(settings)
+        leader = _leader_of(settings)
+        self.demo = _wants_demo(settings, replica=leader is not None)
         self.store = Store(settings.store, wait=wait)
         try:
+            if leader is None:
+                begin_to_lead(self.store)
+            else:
+                self.store.refuse_writes(f"this is a replica: send writes to {leader.url}.")
+            puller = None if leader is None else LogPuller(self, leader)
             self._open(settings)
+            self.replication = Replication(self.store, settings.ack, puller)
+            if puller is not None:
+                puller.start()
+            elif (own := leadership(self.store)).unfenced is not None:
+                token = first_token(settings.token_file)
+                fence_later(self.store, LeaderClient(own.unfenced, token))
         except BaseException:
             self.store.close()
             raise
 
     def _open(self, settings: Settings) -> None:
-        ended = self.store.state_as("ended_sessions", dict[str, int])
-        self.sessions = Sessions(_secret(self.store), settings.tokens, ended or {})
+        self.sessions = Sessions(_secret(self.store), settings.tokens)
         loader = jinja2.FileSystemLoader(PAGES / "templates")
         self.templates = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True)
         self.metrics = Metrics()
         self.reader = ItemReader()
         self.training = asyncio.Lock()
         self.judging = _open_judging(settings, self.store, self.demo)
-        self.experiments = Experiments(self.store)
-        self.models = Models(self.store, settings.models, demo=self.demo)
-        self.learner = LogLearner(
+        self.reload()
+        self.damage: str | None = None
+        self._warming = threading.Thread(target=self._warm_up, name="rankwright-warm", daemon=True)
+        self._checking = threading.Thread(target=self._check, name="rankwright-check", daemon=True)
+        self._warming.start()
+        self._checking.start()
+
+    def reload(self) -> None:
+        """Read sessions, experiments and models from the store, and learn its log."""
+        settings = self.settings
+        self.sessions.ended = self.store.state_as("ended_sessions", dict[str, int]) or {}
+        experiments = Experiments(self.store)
+        models = Models(self.store, settings.models, demo=self.demo)
+        learner = LogLearner(
             self.store,
-            self.models,
-            self.experiments,
+            models,
+            experiments,
             settings.plan(),
             snapshot_every=settings.snapshot_every,
             retention_days=settings.retention_days,
@@ -190,14 +225,15 @@ class Service:
         prefer_live = settings.learn is not None and not settings.models
         if prefer_live:
             labels = "clicks" if settings.learn_from == "clicks" else "feedback and judgments"
-            self.models.note = f"No model was given: {settings.learn} learns from {labels}."
-        self.models.choose(prefer_live)
-        self.learner.start()
-        self.damage: str | None = None
-        self._warming = threading.Thread(target=self._warm_up, name="rankwright-warm", daemon=True)
-        self._checking = threading.Thread(target=self._check, name="rankwright-check", daemon=True)
-        self._warming.start()
-        self._checking.start()
+            models.note = f"No model was given: {settings.learn} learns from {labels}."
+        models.choose(prefer_live)
+        self.experiments, self.models, self.learner = experiments, models, learner
+        learner.start()
+
+    def promoted(self) -> None:
+        """What changes when a replica begins to lead."""
+        if self.judging is not None:
+            self.judging.follow(self.store)
 
     def _warm_up(self) -> None:
         """Compile what scores the models and learns from judges, or load it."""
@@ -221,6 +257,8 @@ class Service:
     def close(self) -> None:
         """Stop the threads and close the store; everything acknowledged is on the disk."""
         self._closing = True
+        if self.replication.puller is not None:
+            self.replication.puller.close()
         self.store.flush()
         self._checking.join()
         self.learner.close()
@@ -239,7 +277,7 @@ class Service:
         """End a session, also for the next start."""
         self.sessions.end(cookie)
         value = msgspec.msgpack.encode(self.sessions.ended)
-        self.store.write(lambda db: put_state(db, "ended_sessions", value)).result()
+        self.store.change(lambda db: put_state(db, "ended_sessions", value)).result()
 
     def model_for(self, request: RankRequest) -> DeployedModel:
         """The model that ranks a request; the first one tells the live ranker its features."""
@@ -251,6 +289,11 @@ class Service:
     def faults(self) -> list[str]:
         """Why the service is not ready."""
         faults = ["the service is stopping"] if self.stopping else []
+        replication = self.replication
+        if replication.role in ("fenced", "waiting"):
+            faults.append(f"it does not lead ({self.store.refusal})")
+        if replication.puller is not None and not replication.puller.ready:
+            faults.append(f"the leader's log is being copied ({replication.puller.error})")
         if self.store.error is not None:
             faults.append(f"the log cannot be written ({self.store.error})")
         if self.learner.error is not None:
@@ -345,8 +388,21 @@ def _secret(store: Store) -> bytes:
     return secret
 
 
-def _wants_demo(settings: Settings) -> bool:
+def _leader_of(settings: Settings) -> LeaderClient | None:
+    """The leader of a replica, whose log the store is a beginning of; None for a leader."""
+    if settings.replica_of is None:
+        return None
+    leader = LeaderClient(settings.replica_of, first_token(settings.token_file))
+    if prepare(settings.store, leader):
+        log.warning("%s was promoted: it leads", settings.store)
+        return None
+    return leader
+
+
+def _wants_demo(settings: Settings, replica: bool = False) -> bool:
     """Whether to show generated content; an error if there is nothing to serve at all."""
+    if replica and not settings.demo:
+        return False
     something = settings.models or settings.queue or count_models(settings.store)
     if settings.demo is not False:
         return settings.demo or not something

@@ -212,4 +212,4 @@ class Experiments:
 
     def _save(self) -> None:
         content = self.snapshot()
-        self._store.write(lambda db: put_state(db, "experiments", content)).result()
+        self._store.change(lambda db: put_state(db, "experiments", content)).result()

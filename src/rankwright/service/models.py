@@ -318,7 +318,7 @@ class Models:
                 change(db)
             put_state(db, "models", value)
 
-        self._store.write(write).result()
+        self._store.change(write).result()
         self._state = state
 
     def _uploaded(self) -> Iterator[DeployedModel]:
@@ -356,7 +356,11 @@ class Models:
         active = {task: key for task, key in active.items() if key in state.models}
         shadow = tuple(key for key in kept.shadow if key in state.models)
         history = tuple((task, key) for task, key in kept.history if task not in replaced)
-        self._save(replace(state, active=default | active, history=history, shadow=shadow))
+        state = replace(state, active=default | active, history=history, shadow=shadow)
+        if self._store.refusal is None:
+            self._save(state)
+        else:  # what a replica chooses is written by its leader
+            self._state = state
 
 
 class _Kept(msgspec.Struct):

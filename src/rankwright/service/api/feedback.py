@@ -131,8 +131,6 @@ async def read(service: Service, call: Call) -> Reply:
 async def delete(service: Service, call: Call) -> Deleted:
     """``DELETE /v1/log?user=ID``: delete all of a user's entries, and learn the rest again."""
     user = call.query()["user"]
-    if user is None:
-        raise HttpProblem(422, "Name the user whose entries are to be deleted: ?user=ID.")
     deleted = await asyncio.to_thread(service.store.delete_user, user)
     if deleted:
         service.learner.rebuild()

@@ -11,8 +11,17 @@ from msgspec import Meta
 from rankwright.service.api import feedback, ranking, types
 from rankwright.service.api.metrics import metrics
 from rankwright.service.api.problems import HttpProblem
-from rankwright.service.api.routing import ApiParameter, Call, Operation, Reply, api_page, describe
+from rankwright.service.api.routing import (
+    BINARY,
+    ApiParameter,
+    Call,
+    Operation,
+    Reply,
+    api_page,
+    describe,
+)
 from rankwright.service.learning.labels import items_from_log
+from rankwright.service.replication import leader as replication
 
 if TYPE_CHECKING:
     from rankwright.service.app import Service
@@ -149,7 +158,19 @@ RANKED = types.RankAnswer | list[types.RankAnswer]
 NAME = ApiParameter("name", types.Name, "A name for the model.", default="model")
 ACTIVATE = ApiParameter("activate", bool, "Let it answer at once.", default=False)
 WHOSE = ApiParameter("user", User, "Whose entries to delete.")
-MODELS, TRIALS = "/v1/models", "/v1/experiments"
+MODELS, TRIALS, REPLICA = "/v1/models", "/v1/experiments", "/v1/replica"
+Count = Annotated[int, Meta(ge=0, lt=2**62)]
+STORE = ApiParameter("store", Annotated[str, Meta(max_length=64)], "The identity of the store.")
+TERM = ApiParameter("term", Count, "A term; each promotion begins one.")
+SINCE = (
+    STORE,
+    TERM,
+    ApiParameter("run", Count, "The start of the leader within the term."),
+    ApiParameter("last", Count, "The last entry that the replica has."),
+    ApiParameter("revision", Count, "The number of other changes that it has."),
+    ApiParameter("replica", Annotated[str, Meta(max_length=512)], "Its name.", default="replica"),
+    ApiParameter("wait", Annotated[float, Meta(ge=0, le=10)], "Seconds to wait.", default=0.0),
+)
 
 # One line a method and path: handler, what it does, the scope that a token needs, types.
 # fmt: off
@@ -203,6 +224,23 @@ OPERATIONS = (
     Operation("DELETE", f"{TRIALS}/{{name}}", stop_experiment,
               "Stop an experiment; its result stays.", "admin",
               answer=types.ExperimentInfo, parameters=(EXPERIMENT,), problems=(404,)),
+    Operation("POST", "/v1/promote", replication.promote,
+              "Let this replica lead; the earlier leader is fenced.", "admin",
+              answer=types.PromoteAnswer, problems=(409,)),
+    Operation("GET", REPLICA, replication.replication_info,
+              "Whether this service leads, and how far its replicas are.", "admin",
+              answer=types.ReplicationInfo),
+    Operation("GET", f"{REPLICA}/log", replication.replica_log,
+              "What a replica lacks, in msgpack.", "admin", parameters=SINCE,
+              media=(BINARY,), problems=(409,)),
+    Operation("GET", f"{REPLICA}/models/{{version}}", replication.replica_model,
+              "A model of the store, in msgpack.", "admin", parameters=(VERSION,),
+              media=(BINARY,), problems=(404,)),
+    Operation("GET", f"{REPLICA}/store", replication.replica_store,
+              "A copy of the store.", "admin", media=(BINARY,)),
+    Operation("POST", f"{REPLICA}/fence", replication.fence,
+              "Accept no more writes: another service leads a later term.", "admin",
+              answer=types.FenceAnswer, parameters=(STORE, TERM), problems=(409,)),
     Operation("GET", "/healthz", healthy, "The process is alive.", None, answer=types.Health),
     Operation("GET", "/readyz", ready,
               "The log can be written and has been learned, and models are compiled.", None,

@@ -139,6 +139,8 @@ def log_event(
 
     Ids begin with the time, so that the index of a large log grows at its end and not everywhere.
     """
+    if service.store.refusal is not None:  # a replica: its leader writes the log
+        return ""
     event = f"{time.time_ns() // 1_000_000:012x}{os.urandom(6).hex()}"  # in the order of time
     rows = np.empty((0, 0)) if rows is None else rows
     features, form = pack_rows(rows)

@@ -7,13 +7,13 @@ import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 from urllib.parse import parse_qsl
 
 import msgspec
 from jinja2 import Template
 from markupsafe import Markup, escape
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rankwright import __version__
 from rankwright.service.api.problems import PROBLEM, HttpProblem, ProblemBody, as_problem
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 JSON, MSGPACK, BINARY = "application/json", "application/msgpack", "application/octet-stream"
 _JSON_HEADER = (b"content-type", b"application/json")
 REFERENCE = "#/components/schemas/{name}"
+UNCONFIRMED = ("/v1/promote", "/v1/replica/fence")  # writes that no replica has to have
 ALWAYS = (400, 401, 403, 408, 413, 415, 421, 422, 429, 503)  # statuses of any operation
 
 
@@ -35,6 +36,11 @@ class ApiParameter(msgspec.Struct, frozen=True):
     about: str
     where: str = "query"
     default: Any = None
+
+    @property
+    def required(self) -> bool:
+        may_be_null = type(None) in get_args(self.type)
+        return self.where == "path" or (self.default is None and not may_be_null)
 
 
 @dataclass(frozen=True)
@@ -109,6 +115,11 @@ class Call:
             raise HttpProblem(422, f"There is no parameter {unknown[0][:60]!r} here. {listed}")
         if len(given) < len(pairs):
             raise HttpProblem(422, "A parameter is given twice. Give it once.")
+        missing = [name for name, p in known.items() if p.required and name not in given]
+        if missing:
+            raise HttpProblem(
+                422, f"The parameter {missing[0]} is missing. {known[missing[0]].about}"
+            )
         return {
             name: _converted(p, given[name]) if name in given else p.default
             for name, p in known.items()
@@ -164,13 +175,23 @@ class Api:
         if methods is None:
             if path.startswith("/v1/"):
                 raise HttpProblem(404, f"There is nothing at {path[:200]!r}. See /openapi.json.")
+            self._refuse_writes(scope, None)
             return False
         operation = self._operation(methods, scope)
+        self._refuse_writes(scope, operation)
         scope["rankwright.route"] = operation, parts
         return operation.request is bytes
 
+    def _refuse_writes(self, scope: Scope, operation: Operation | None) -> None:
+        """Refuse what only a leader does, before anything else is looked at."""
+        refusal = self.service.store.refusal
+        if refusal is not None and _writes(scope, operation):
+            raise HttpProblem(503, refusal[:1].upper() + refusal[1:], retry_after="1")
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         route = scope.get("rankwright.route")
+        if self.service.settings.ack == "replica" and _writes(scope, route and route[0]):
+            send = _confirmed(self.service, send)
         if route is None:
             await self.pages(scope, receive, send)
             return
@@ -225,6 +246,26 @@ class Api:
         body = b"" if scope["method"] == "HEAD" else body
         await send({"type": "http.response.body", "body": body})
         return status
+
+
+def _writes(scope: Scope, operation: Operation | None) -> bool:
+    """Whether a request changes the log or the models."""
+    if scope["type"] != "http" or scope["method"] in ("GET", "HEAD", "OPTIONS"):
+        return False
+    if operation is None:
+        return bool(scope["path"] != "/login")
+    return operation.scope not in ("rank", None) and operation.path not in UNCONFIRMED
+
+
+def _confirmed(service: Service, send: Send) -> Send:
+    """Answer a success only when a replica has what was written."""
+
+    async def send_when_confirmed(message: Message) -> None:
+        if message["type"] == "http.response.start" and message["status"] < 400:
+            await service.replication.confirm()
+        await send(message)
+
+    return send_when_confirmed
 
 
 def _wants_msgpack(scope: Scope) -> bool:
@@ -292,14 +333,11 @@ def _id(op: Operation) -> str:
 
 
 def _parameter(parameter: ApiParameter, schema: dict[str, Any]) -> dict[str, Any]:
-    required = parameter.where == "path" or (
-        parameter.default is None and "null" not in msgspec.json.encode(schema).decode()
-    )
     return {
         "name": parameter.name,
         "in": parameter.where,
         "description": parameter.about,
-        "required": required,
+        "required": parameter.required,
         "schema": schema,
     }
 

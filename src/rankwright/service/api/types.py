@@ -65,7 +65,8 @@ class AnswerItem(msgspec.Struct, omit_defaults=True, gc=False):
 
 
 class RankAnswer(msgspec.Struct, omit_defaults=True):
-    """Items best first. ``event`` is the id to send feedback for; ``missing`` names features that
+    """Items best first. ``event`` is the id to send feedback for, empty from a replica, which logs
+    nothing; ``missing`` names features that
     no item had and that the model does without; ``unknown`` counts, by column, the texts that
     training did not have, which count as missing."""
 
@@ -221,6 +222,37 @@ class TrainAnswer(msgspec.Struct):
     n_train: int
     n_test: int
     activated: bool
+
+
+class ReplicationInfo(msgspec.Struct):
+    """Whether this service leads. ``role`` is leader, replica, waiting (for word of its replica) or
+    fenced (another one leads); ``behind`` and ``seconds`` tell how far a replica is behind its
+    leader and when it last heard of it; ``replicas`` how far those of a leader are behind."""
+
+    role: Literal["leader", "replica", "waiting", "fenced"]
+    term: int
+    last: int
+    revision: int
+    leader: str | None = None
+    behind: int = 0
+    seconds: float = 0.0
+    replicas: dict[str, int] = {}
+
+
+class PromoteAnswer(msgspec.Struct):
+    """This service leads since a term, after an entry of the log. ``fenced``: the earlier leader
+    has been told, and accepts no more writes."""
+
+    term: int
+    last: int
+    fenced: bool
+
+
+class FenceAnswer(msgspec.Struct):
+    """The last entry of a leader that accepts no more, and the number of its other changes."""
+
+    last: int
+    revision: int
 
 
 class Deleted(msgspec.Struct):

@@ -11,6 +11,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
 from itertools import islice, takewhile
 from typing import Any
 
@@ -126,13 +127,18 @@ class LogLearner:
         self._wake.set()
 
     def close(self) -> None:
-        """Learn what is committed, keep a snapshot, stop."""
-        self._stop = True
-        self._wake.set()
-        if self._thread.ident is not None:
-            self._thread.join()
+        """Stop, and keep a snapshot of what was learned."""
+        self.stop()
         if self._unsaved:
             self._snapshot()
+
+    def stop(self) -> None:
+        """Stop; the next learner begins with the last snapshot."""
+        self._stop = True
+        self._wake.set()
+        self.store.off_commit(self._wake.set)
+        if self._thread.ident is not None:
+            self._thread.join()
 
     # The thread.
 
@@ -250,7 +256,7 @@ class LogLearner:
             self.models.publish(self.live.served(width, current.features))
         self._published = time.monotonic()
 
-    def _snapshot(self) -> None:
+    def _snapshot(self, submit: Callable[..., Future[Any]] | None = None) -> None:
         earlier: dict[int, bytes] = {}
         if self.live is not None:
             self._keep_snapshot(self.live)
@@ -266,7 +272,7 @@ class LogLearner:
                     put_state(db, f"{EARLIER}{seq}", content)
             put_state(db, "experiments", counts)
 
-        self.store.write(write).result()
+        (submit or self.store.write)(write).result()
         self._unsaved = 0
 
     def _sweep_seconds(self) -> float:
@@ -276,6 +282,8 @@ class LogLearner:
     def _sweep(self) -> None:
         """Delete entries older than the retention, once they are in a snapshot."""
         if self.retention_days is None or time.monotonic() - self._swept < self._sweep_seconds():
+            return
+        if self.store.refusal is not None:  # the leader deletes
             return
         moment = time.time() - 86400 * self.retention_days
         sql = "SELECT max(seq) FROM log WHERE time < ? AND seq <= ?"
@@ -297,7 +305,7 @@ class LogLearner:
         self.live = None if self.plan is None else LiveRanker(self.plan)
         self.snapshots, self.judgments = {}, CurrentJudgments()
         self.experiments.reset_counts()
-        self._snapshot()
+        self._snapshot(self.store.change)  # replicas forget, too
 
     # The start.
 

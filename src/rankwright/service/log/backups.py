@@ -68,8 +68,8 @@ def restore(
         raise ParameterError(
             f"{store} exists.", fix="Move it away first, or restore to another file."
         )
-    with locked(store), _told(store), _new_file(store) as path:
-        _copy_pages(source, path)
+    with locked(store), _told(store), new_file(store) as path:
+        copy_store(source, path)
         if until is not None:
             _cut(path, until)
     log = LogReader(store)
@@ -97,7 +97,7 @@ def _told(path: str) -> Iterator[None]:
 
 
 @contextmanager
-def _new_file(path: str) -> Iterator[str]:
+def new_file(path: str) -> Iterator[str]:
     """A file beside a path that takes its place when it is complete and on the disk."""
     folder = os.path.dirname(path)
     number, name = tempfile.mkstemp(prefix=".rankwright-", dir=folder)
@@ -116,11 +116,12 @@ def _new_file(path: str) -> Iterator[str]:
 
 
 def _copy(source: str, target: str) -> None:
-    with _new_file(target) as path:
-        _copy_pages(source, path)
+    with new_file(target) as path:
+        copy_store(source, path)
 
 
-def _copy_pages(source: str, target: str) -> None:
+def copy_store(source: str, target: str) -> None:
+    """Copy a store as it is now to a file that is there, also while it is written to."""
     _count(source)  # refuse what is not a store
     flags = apsw.SQLITE_OPEN_READONLY
     with (
@@ -148,8 +149,8 @@ def _ship(source: str, target: str) -> None:
     version = log.select("PRAGMA user_version")[0][0]
     log.close()
     if version != VERSION:
-        with _new_file(target) as path:
-            _copy_pages(source, path)
+        with new_file(target) as path:
+            copy_store(source, path)
         return
     with closing(open_store(target)) as db:
         db.execute("ATTACH ? AS new", (source,))

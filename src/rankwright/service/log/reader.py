@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
@@ -95,6 +96,20 @@ class LogReader:
             ) from error
         self._idle.append(connection)
         return rows
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A connection whose queries all see the log as it was at the first one."""
+        import apsw
+
+        try:
+            connection = self._idle.pop() if self._idle else self._connect()
+            connection.execute("BEGIN")
+            yield connection
+            connection.execute("COMMIT")
+        except apsw.Error as error:
+            raise DamagedStore(f"it cannot be read ({error}).", file=self.path) from error
+        self._idle.append(connection)
 
     def state(self, name: str) -> bytes | None:
         """A value that was kept with :func:`put_state`."""

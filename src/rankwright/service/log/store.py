@@ -13,6 +13,7 @@ from itertools import chain, groupby
 from typing import Any, NamedTuple, TextIO
 
 import apsw
+import msgspec
 
 from rankwright.exceptions import ParameterError, RankwrightError
 from rankwright.service.log.entries import DamagedStore
@@ -50,6 +51,7 @@ TABLES = {
     "models": ["version", "time", "about", "file"],
     "state": ["name", "value"],
 }
+REVISION = "revision"
 _ROW = "(?, ?, ?, ?, ?, ?)"
 INSERT, INSERT_MANY = (
     f"INSERT INTO log(time, kind, key, event, user, body) VALUES {', '.join([_ROW] * n_rows)} "
@@ -63,6 +65,10 @@ class StoreError(RankwrightError, OSError):
 
     Clients see the message; the path of the store is in ``file``.
     """
+
+
+class NotLeader(StoreError):
+    """The service does not accept writes: another one leads, or may lead."""
 
 
 class Appended(NamedTuple):
@@ -131,6 +137,7 @@ class Store(LogReader):
         self.recent: OrderedDict[str, LogEntry] = OrderedDict()
         self._n_recent = 0  # bytes of them
         self._synchronous = "FULL"
+        self.refusal: str | None = None  # why nothing is accepted; None on a leader
         self.error: str | None = None  # why the last commit failed; None when it succeeded
         self._thread = threading.Thread(target=self._run, name="rankwright-log", daemon=True)
         self._thread.start()
@@ -146,14 +153,15 @@ class Store(LogReader):
         """
         entry = LogEntry(0, time.time(), kind, key, event, user, body)
         future: Future[Appended] = Future()
-        self._submit(_Job(None, lambda db: _insert(db, entry), future, len(body)))
+        job = _Job(None, lambda db: _insert(db, entry), future, len(body))
+        self._submit(job, leader_only=True)
         return future
 
     def append_event(self, event: str, body: bytes, user: str | None = None) -> None:
         """Append what was shown, without waiting; its feedback comes later in the same log."""
         entry = LogEntry(0, time.time(), "event", event, event, user, body)
         with self._ready:
-            self._submit(_Job(entry, _nothing, None, len(body)))
+            self._submit(_Job(entry, _nothing, None, len(body)), leader_only=True)
             self.recent[event] = entry
             self._n_recent += len(body)
             while self._n_recent > MOST_RECENT + self._pending:  # the oldest are written
@@ -165,12 +173,36 @@ class Store(LogReader):
         self._submit(_Job(None, run, future))
         return future
 
+    def change(self, run: Callable[[apsw.Connection], Any]) -> Future[Any]:
+        """The same for a change that replicas have to make, too; refused if this is a replica."""
+
+        def run_and_count(db: apsw.Connection) -> Any:
+            result = run(db)
+            put_state(db, REVISION, msgspec.msgpack.encode(read_revision(db) + 1))
+            return result
+
+        future: Future[Any] = Future()
+        self._submit(_Job(None, run_and_count, future), leader_only=True)
+        return future
+
+    def refuse_writes(self, reason: str | None) -> None:
+        """Accept nothing more, for a reason; what was accepted before is written."""
+        with self._ready:
+            self.refusal = reason
+
     def delete_user(self, user: str) -> int:
         """Delete every entry with this user id; the number of entries."""
         with self._ready:
             for event in [name for name, entry in self.recent.items() if entry.user == user]:
                 self._forget(event)
-        n_entries = int(self.write(lambda db: _delete(db, "user = ?", (user,))).result())
+
+        def delete(db: apsw.Connection) -> int:
+            n_entries = _delete(db, "user = ?", (user,))
+            if n_entries:  # what was learned from them goes with them
+                db.execute("DELETE FROM state WHERE name GLOB 'live*'")
+            return n_entries
+
+        n_entries = int(self.change(delete).result())
         self._truncate()
         return n_entries
 
@@ -178,7 +210,7 @@ class Store(LogReader):
         """Delete entries older than a moment, up to ``last_seq``; the number of entries."""
         limit = 2**62 if last_seq is None else last_seq
         condition = "time < ? AND seq <= ? AND kind != 'model'"
-        n_entries = int(self.write(lambda db: _delete(db, condition, (moment, limit))).result())
+        n_entries = int(self.change(lambda db: _delete(db, condition, (moment, limit))).result())
         self._truncate()
         return n_entries
 
@@ -217,7 +249,15 @@ class Store(LogReader):
 
     def on_commit(self, listener: Callable[[], None]) -> None:
         """Call this after every commit of more than events, in the writer's thread."""
-        self._listeners.append(listener)
+        self._listeners = [*self._listeners, listener]
+
+    def off_commit(self, listener: Callable[[], None]) -> None:
+        """Call this no more."""
+        self._listeners = [other for other in self._listeners if other != listener]
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
 
     @property
     def pending(self) -> int:
@@ -226,8 +266,10 @@ class Store(LogReader):
 
     # The writer's thread.
 
-    def _submit(self, job: _Job) -> None:
+    def _submit(self, job: _Job, leader_only: bool = False) -> None:
         with self._ready:
+            if leader_only and self.refusal is not None:
+                raise NotLeader(self.refusal)
             if self._closed:
                 raise StoreError("the log is closed.")
             if self._pending > MOST_PENDING:
@@ -308,6 +350,12 @@ class Store(LogReader):
         with self._ready:
             self.recent.clear()
             self._n_recent = 0
+
+
+def read_revision(db: apsw.Connection) -> int:
+    """How many changes were made that are not entries of the log."""
+    content = db.execute("SELECT value FROM state WHERE name = ?", (REVISION,)).get
+    return 0 if content is None else msgspec.msgpack.decode(content, type=int)
 
 
 def put_state(db: apsw.Connection, name: str, value: bytes) -> None:
