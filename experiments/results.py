@@ -11,7 +11,7 @@ from typing import Any
 from experiments.runner import Record
 from experiments.sources import source_hash
 
-from rankwright.report.charts import lines
+from rankwright.plot.charts import lines
 from rankwright.report.page import Chart, Page, Section, write_page
 
 HEAD = """# Results of the experiments

@@ -17,7 +17,7 @@ for rate in (0.3, 0.1, 0.03):
     model.fit(train.X, train.y, qid=train.qid, eval_set=(valid.X, valid.y), eval_qid=valid.qid)
     curves[f"learning_rate={rate}"] = model.validation_
 
-chart = rw.report.plot_learning_curves(curves)
+chart = rw.plot.learning_curves(curves)
 
 # %%
 # ``early_stopping=20`` ends training after 20 rounds without improvement and keeps the best round.

@@ -18,4 +18,4 @@ print(model.explain(data.X[first], data.X[second]))
 # The contribution of a feature to the score, as a function of its value. Trees are step
 # functions.
 
-chart = rw.report.plot_contributions(model, data.X, n_features=4)
+chart = rw.plot.effects(model, data.X, n_features=4)

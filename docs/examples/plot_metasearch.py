@@ -24,4 +24,4 @@ scores = {}
 for name, run in systems.items():
     judged = rw.data.align(run, test)
     scores[name] = rw.evaluate(judged.scores, judged.y, judged.qid, "AP")
-chart = rw.report.plot_means(rw.compare(scores), "AP")
+chart = rw.plot.means(rw.compare(scores), "AP")

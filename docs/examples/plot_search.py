@@ -28,4 +28,4 @@ for name, ranker in rankers.items():
 
 table = rw.compare(scores)
 print(table)
-chart = rw.report.plot_means(table, "NDCG@10")
+chart = rw.plot.means(table, "NDCG@10")

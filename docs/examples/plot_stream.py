@@ -27,4 +27,4 @@ for name, ranker in rankers.items():
 # The mean rank loss so far, at every twentieth item. The Bayes rule is the lower bound.
 
 print(f"Bayes rule     {stream.bayes_rank_loss:.3f}")
-chart = rw.report.plot_learning_curves(curves, "RankLoss")
+chart = rw.plot.learning_curves(curves, "RankLoss")

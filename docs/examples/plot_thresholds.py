@@ -13,4 +13,4 @@ train, test = make_ordinal(2000, random_state=0), make_ordinal(500, random_state
 features = rw.rankers.PolynomialMap(degree=2).fit(train.X)
 model = rw.PRank(average=True).fit(features.transform(train.X), train.y)
 
-chart = rw.report.plot_thresholds(model, features.transform(test.X), test.y)
+chart = rw.plot.grades(model, features.transform(test.X), test.y)

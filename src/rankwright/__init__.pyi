@@ -8,6 +8,7 @@ from . import fusion as fusion
 from . import metrics as metrics
 from . import online_eval as online_eval
 from . import persist as persist
+from . import plot as plot
 from . import rankers as rankers
 from . import recommend as recommend
 from . import report as report

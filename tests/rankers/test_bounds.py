@@ -10,7 +10,7 @@ import pytest
 from scipy import sparse
 
 import rankwright as rw
-from rankwright import report
+from rankwright import plot
 
 
 def separable(seed: int, k: int = 4, n: int = 120, d: int = 3) -> tuple[Any, Any]:
@@ -180,7 +180,7 @@ def test_bounds_are_drawn_against_the_truth() -> None:
     X, y = separable(0)
     one = rw.PRank(max_iter=100).fit(X, y).bounds(X, y)
     two = rw.PRank().fit(X, y).bounds(X, y)
-    spec = report.plot_bounds({"100 passes": one, "1 pass": two}).to_dict()
+    spec = plot.bounds({"100 passes": one, "1 pass": two}).to_dict()
     rows = next(iter(spec["datasets"].values()))
     shown = {(row["name"], row["what"]): row["value"] for row in rows}
     assert shown["100 passes: rank loss", "truth"] == one["rank loss"].truth

@@ -1,4 +1,4 @@
-"""Reports: charts as Vega-Lite specifications, and pages in one HTML file that works offline."""
+"""Reports: pages in one HTML file that works offline."""
 
 import lazy_loader
 

@@ -2,14 +2,6 @@ from .page import Chart as Chart
 from .page import Page as Page
 from .page import Section as Section
 from .page import write_page as write_page
-from .plots import plot_bounds as plot_bounds
-from .plots import plot_calibration as plot_calibration
-from .plots import plot_contributions as plot_contributions
-from .plots import plot_learning_curves as plot_learning_curves
-from .plots import plot_means as plot_means
-from .plots import plot_per_query as plot_per_query
-from .plots import plot_thresholds as plot_thresholds
-from .plots import plot_win_loss as plot_win_loss
 from .sections import comparison_page as comparison_page
 from .sections import training_page as training_page
 from .sections import write_comparison as write_comparison

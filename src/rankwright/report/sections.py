@@ -16,9 +16,10 @@ from rankwright.data.items import Items
 from rankwright.data.queries import Queries
 from rankwright.metrics.comparison import Comparison
 from rankwright.metrics.scores import Scores
+from rankwright.plot import charts, figures
+from rankwright.plot.dependence import contributions, importances
 from rankwright.rankers.ensemble import RankEnsemble
 from rankwright.rankers.preprocessing import without_encoder
-from rankwright.report import charts, plots
 from rankwright.report.page import (
     Chart,
     Page,
@@ -96,7 +97,7 @@ def comparison_section(comparison: Comparison, title: str = "Comparison") -> Sec
     if len(comparison.systems) == 1:
         return Section(title, body, headline=verdict(comparison))
     charts = tuple(
-        Chart(plots.means_spec(comparison, measure)) for measure in comparison.measures[:4]
+        Chart(figures.means_spec(comparison, measure)) for measure in comparison.measures[:4]
     )
     remark = (
         "Dots are means over queries, lines their bootstrap intervals; the best mean is colored. "
@@ -132,7 +133,7 @@ def queries_section(systems: Mapping[str, Scores], comparison: Comparison) -> Se
         f"Every query is a column of points, sorted by {best[0]}: look for queries on which all "
         f"systems fail, and for those on which they differ.{more}"
     )
-    chart = Chart(plots.per_query_spec(chosen, measure), caption)
+    chart = Chart(figures.per_query_spec(chosen, measure), caption)
     return Section(f"{measure} per query", charts=(chart,))
 
 
@@ -142,7 +143,7 @@ def win_loss_section(systems: Mapping[str, Scores], comparison: Comparison) -> S
     first, *others = by_mean(comparison)
     charts, alike = [], []
     for other in others:
-        spec, (wins, ties, losses) = plots.win_loss_spec(systems, first, other, measure)
+        spec, (wins, ties, losses) = figures.win_loss_spec(systems, first, other, measure)
         if wins + losses == 0:
             alike.append(other)
             continue
@@ -177,11 +178,11 @@ def contributions_section(
     title: str = "What the features add",
 ) -> Section | None:
     """Curves of the eight features that change the score most; None if no feature does."""
-    curves = plots.contributions(model, X, names)
+    curves = contributions(model, X, names)
     if not curves:
         return None
     shown = [curve for curve in curves if curve.span >= MIN_SPAN * curves[0].span]
-    charts = tuple(Chart(spec) for spec in plots.contribution_specs(shown))
+    charts = tuple(Chart(spec) for spec in figures.effect_specs(shown))
     rest = [curve.name for curve in curves[len(shown) :]]
     remark = (
         "The mean change of the score as one feature changes and the others keep their values, "
@@ -198,7 +199,7 @@ def importance_section(
     title: str = "Importance of features",
 ) -> Section | None:
     """The importance of every feature; None if no feature has any."""
-    what, shares = plots.importances(model, X, names)
+    what, shares = importances(model, X, names)
     if not any(shares.values()):
         return None
     chart = Chart(charts.bars(shares, what), f"Every feature by its {what}, largest first.")

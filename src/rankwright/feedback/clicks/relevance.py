@@ -297,7 +297,7 @@ class Calibration:
 
 
 def calibration(predicted: ArrayLike, clicked: ArrayLike, n_bins: int = 10) -> Calibration:
-    """Compare predicted click probabilities with observed clicks; see ``plot_calibration``.
+    """Compare predicted click probabilities with observed clicks; see ``plot.calibration``.
 
     >>> rng = np.random.default_rng(0)
     >>> chance = rng.random(50_000)

@@ -13,15 +13,15 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple, Protocol
 
 from rankwright.exceptions import DataError
-from rankwright.service.judging.active_learning import Assignment, Example, Item, LiveModel
-from rankwright.service.judging.agreement import (
+from rankwright.metrics.agreement import (
     Agreement,
     ItemSpread,
     JudgePair,
     agreement,
     most_disputed,
 )
-from rankwright.service.judging.agreement import judge_pairs as pairs_of_judges
+from rankwright.metrics.agreement import judge_pairs as pairs_of_judges
+from rankwright.service.judging.active_learning import Assignment, Example, Item, LiveModel
 from rankwright.service.judging.queue import Document, Queue
 from rankwright.service.learning.labels import letor_line, qrels_line
 from rankwright.service.log.entries import MODES, Action, Judgment, Mode, decode_judgment

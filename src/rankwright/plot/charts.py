@@ -42,6 +42,7 @@ CONFIG: Spec = {
     },
     "title": {"color": "currentColor", "fontSize": 13, "anchor": "start"},
 }
+BY_SIGN = {"condition": {"test": "datum.value < 0", "value": BAD}, "value": GOOD}
 _LINE = {"type": "line", "strokeWidth": 2, "tooltip": True}
 _FREE = {"zero": False}  # a scale that need not include 0
 _RULE = {"type": "rule", "strokeWidth": 3, "opacity": 0.5}
@@ -264,6 +265,114 @@ def histogram(scores: ArrayLike, y: ArrayLike, cuts: ArrayLike) -> Spec:
         layer=[
             {"mark": area, "encoding": {"x": _number("x", "score"), "y": share, "color": color}},
             {"data": {"values": marks}, "mark": dashed, "encoding": cut},
+        ],
+    )
+
+
+def position_bias(values: ArrayLike, std: ArrayLike) -> Spec:
+    """The examination probability of each position, with two standard errors on either side."""
+    pairs = zip(np.asarray(values).tolist(), np.asarray(std).tolist(), strict=True)
+    rows = [
+        {
+            "position": k,
+            "value": value,
+            "low": max(value - 2 * error, 0.0),
+            "high": value + 2 * error,
+        }
+        for k, (value, error) in enumerate(pairs, 1)
+    ]
+    ticks = {"values": list(range(1, len(rows) + 1))} if len(rows) <= 20 else {"tickMinStep": 1}
+    x = _number("position", "position", scale={**_FREE, "nice": False}, axis=ticks)
+    y, low = (_number(field, "examination probability") for field in ("value", "low"))
+    color = {"value": GOOD}
+    tooltip = [{"field": "position"}, *(_exact(field, ".3f") for field in ("value", "low", "high"))]
+    return _chart(
+        "Examination probability of each position.",
+        rows,
+        260,
+        layer=[
+            {
+                "mark": _RULE,
+                "encoding": {"x": x, "y": low, "y2": {"field": "high"}, "color": color},
+            },
+            {
+                "mark": {**_LINE, "point": True},
+                "encoding": {"x": x, "y": y, "color": color, "tooltip": tooltip},
+            },
+        ],
+    )
+
+
+def agreement(judges: Sequence[str], pairs: Sequence[tuple[str, str, float, int]]) -> Spec:
+    """A cell for each pair of judges, colored by kappa and labeled with it."""
+    rows = [
+        {"first": one, "second": two, "kappa": _rounded(kappa), "items": n}
+        for first, second, kappa, n in pairs
+        for one, two in ((first, second), (second, first))
+    ]
+    x, y = (
+        {"field": field, "type": "nominal", "sort": list(judges), "title": None}
+        for field in ("first", "second")
+    )
+    scale = {
+        "domain": [-0.2, 0.4, 1.0],
+        "range": ["#f6d5c3", "#ffffff", "#9ec9e9"],
+    }
+    kappa = {"field": "kappa", "type": "quantitative"}
+    tooltip = [{"field": "first"}, {"field": "second"}, _exact("kappa", ".3f"), {"field": "items"}]
+    return _chart(
+        "Cohen's kappa of every two judges.",
+        rows,
+        40 * len(judges) + 10,
+        encoding={"x": x, "y": y},
+        layer=[
+            {
+                "mark": {"type": "rect", "stroke": "#8888"},
+                "encoding": {
+                    "color": {**kappa, "scale": scale, "legend": None},
+                    "tooltip": tooltip,
+                },
+            },
+            {
+                "mark": {"type": "text", "color": "#1f2328"},
+                "encoding": {"text": {**kappa, "format": ".2f"}},
+            },
+        ],
+    )
+
+
+def _rounded(value: float) -> float | None:
+    return round(value, 4) if np.isfinite(value) else None
+
+
+def pareto(systems: Mapping[str, tuple[float, float]], cost: str, quality: str) -> Spec:
+    """A point per system; those that no other one beats in both are joined by a line."""
+    rows = [
+        {
+            "name": name,
+            "cost": float(time),
+            "quality": float(value),
+            "best": not any(
+                t <= time and q >= value and (t < time or q > value) for t, q in systems.values()
+            ),
+        }
+        for name, (time, value) in systems.items()
+    ]
+    x = _number("cost", cost, scale={"type": "log", "nice": True, "padding": 30})
+    y = _number("quality", quality, scale=_FREE)
+    color = {"condition": {"test": "datum.best", "value": GOOD}, "value": GRAY}
+    tooltip = [{"field": "name"}, _exact("cost", ".4g"), _exact("quality")]
+    text = {"type": "text", "dy": -10, "color": "currentColor"}
+    line = {**_LINE, "color": GOOD, "interpolate": "step-after", "opacity": 0.6}
+    return _chart(
+        f"{quality} by {cost}.",
+        rows,
+        300,
+        encoding={"x": x, "y": y},
+        layer=[
+            {"transform": [{"filter": "datum.best"}], "mark": line},
+            {"mark": {**_DOT, "size": 80}, "encoding": {"color": color, "tooltip": tooltip}},
+            {"mark": text, "encoding": {"text": {"field": "name"}}},
         ],
     )
 

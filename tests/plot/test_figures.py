@@ -6,16 +6,12 @@ import numpy as np
 import pytest
 
 import rankwright as rw
-from rankwright import report
+from rankwright import plot
 from rankwright.exceptions import ParameterError
-from rankwright.report import charts
+from rankwright.plot import charts
+from rankwright.plot.dependence import contributions, importances
+from rankwright.plot.figures import effect_specs, win_loss_spec
 from rankwright.report.page import file_fingerprint
-from rankwright.report.plots import (
-    contribution_specs,
-    contributions,
-    importances,
-    win_loss_spec,
-)
 
 
 @pytest.fixture(scope="module")
@@ -39,13 +35,18 @@ def test_every_plot_is_an_altair_chart(data) -> None:
     systems = scores(X, y, qid)
     model = rw.PRank().fit(X, y, qid=qid)
     charts = [
-        report.plot_means(rw.compare(systems, n_resamples=100), "NDCG@10"),
-        report.plot_per_query(systems),
-        report.plot_win_loss(systems, "good", "weak"),
-        report.plot_learning_curves({"one": [0.1, 0.2]}),
-        report.plot_contributions(model, X),
-        report.plot_thresholds(model, X, y),
-        report.plot_calibration(rw.feedback.calibration([0.1, 0.4, 0.6], [0, 0, 1], 3)),
+        plot.means(rw.compare(systems, n_resamples=100), "NDCG@10"),
+        plot.per_query(systems),
+        plot.win_loss(systems, "good", "weak"),
+        plot.learning_curves({"one": [0.1, 0.2]}),
+        plot.effects(model, X),
+        plot.grades(model, X, y),
+        plot.calibration(rw.feedback.calibration([0.1, 0.4, 0.6], [0, 0, 1], 3)),
+        plot.importance(model, X),
+        plot.position_bias([1.0, 0.5]),
+        plot.position_bias({"shuffle": [1.0, 0.5], "harvest": [1.0, 0.6]}),
+        plot.agreement({"ann": {1: 2, 2: 0}, "bob": {1: 2, 2: 1}}),
+        plot.pareto({"a": (1.0, 0.7), "b": (2.0, 0.8)}),
     ]
     assert all(isinstance(chart, altair.TopLevelMixin) for chart in charts)
     assert all(chart.to_dict() for chart in charts)
@@ -58,17 +59,64 @@ def test_a_chart_in_a_notebook_says_what_the_page_says(data) -> None:
     pytest.importorskip("altair")
     X, y, qid = data
     model = rw.PRank().fit(X, y, qid=qid)
-    area = report.plot_thresholds(model, X, y).to_dict()["layer"][0]
+    area = plot.grades(model, X, y).to_dict()["layer"][0]
     assert area["encoding"]["y"]["stack"] is None
-    assert (
-        report.plot_contributions(model, X).to_dict()["config"]["axis"]["labelColor"] == "#808080"
-    )
+    assert plot.effects(model, X).to_dict()["config"]["axis"]["labelColor"] == "#1f2328"
 
 
-def test_thresholds_are_asked_of_ordinal_rankers_only(data) -> None:
+def rows_of(chart):
+    return next(iter(chart.to_dict()["datasets"].values()))
+
+
+def test_grades_show_thresholds_where_a_ranker_has_them(data) -> None:
     X, y, _ = data
-    with pytest.raises(ParameterError, match="RidgeRanker has no thresholds"):
-        report.plot_thresholds(rw.RidgeRanker().fit(X, y), X, y)
+    for model, n in ((rw.RidgeRanker(), 0), (rw.PRank(), len(np.unique(y)) - 1)):
+        rules = plot.grades(model.fit(X, y), X, y).to_dict()["layer"][1]
+        assert len(rules["data"]["values"]) == n
+
+
+def test_learning_curves_take_models(data) -> None:
+    X, y, qid = data
+    model = rw.RankBoost(n_estimators=5, early_stopping=5)
+    model.fit(X, y, qid=qid, eval_set=(X, y), eval_qid=qid)
+    chart = plot.learning_curves([model, model])
+    assert {row["name"] for row in rows_of(chart)} == {"RankBoost 1", "RankBoost 2"}
+    with pytest.raises(ParameterError, match="eval_set="):
+        plot.learning_curves(rw.RankBoost(n_estimators=2).fit(X, y, qid=qid))
+
+
+def test_win_loss_says_which_system_is_which(data) -> None:
+    spec = plot.win_loss(scores(*data)).to_dict()
+    assert spec["title"].startswith("good is better on ")
+    assert spec["encoding"]["y"]["title"].endswith("good minus weak")
+
+
+def test_an_explanation_sums_to_the_difference_of_the_scores(data) -> None:
+    X, y, qid = data
+    model = rw.RankBoost(n_estimators=8).fit(X, y, qid=qid)
+    found = model.explain(X[0], X[1])
+    shown = sum(row["value"] for row in rows_of(plot.explain(found, n=100)))
+    assert shown == pytest.approx(found.difference)
+    with pytest.raises(ParameterError, match="explain"):
+        plot.explain(model)
+
+
+def test_agreement_takes_judgments_and_grades_by_judge() -> None:
+    judgments = rw.data.Judgments([1], [7, 9, 8], [0] * 3, [0, 1, 2], [[0, 0], [2, 2], [1, 2]])
+    by_judge = {"judge 1": {0: 0, 1: 2, 2: 1}, "judge 2": {0: 0, 1: 2, 2: 2}}
+    assert rows_of(plot.agreement(judgments)) == rows_of(plot.agreement(by_judge))
+    with pytest.raises(ParameterError, match="no two judges"):
+        plot.agreement({"ann": {1: 2}, "bob": {2: 0}})
+
+
+def test_pareto_joins_the_candidates_that_no_other_one_beats(data) -> None:
+    X, y, qid = data
+    auto = rw.AutoRanker([("ridge", rw.RidgeRanker()), ("PRank", rw.PRank())], measure="AP")
+    chart = plot.pareto(auto.fit(X, y, qid=qid))
+    rows = rows_of(chart)
+    assert {row["name"] for row in rows} == {"ridge", "PRank", "ensemble"}
+    assert any(row["best"] for row in rows)
+    assert chart.to_dict()["encoding"]["y"]["title"] == "AP"
 
 
 def test_wins_ties_and_losses_are_counted_by_query(data) -> None:
@@ -146,9 +194,9 @@ def test_charts_of_systems_want_names(data) -> None:
     systems = scores(*data)
     for wrong in ({}, systems["good"], [systems["good"]]):
         with pytest.raises(ParameterError, match=r"\{name: scores\}"):
-            report.plot_per_query(wrong)
+            plot.per_query(wrong)
     with pytest.raises(ParameterError, match="no system 'god'; there are good, weak"):
-        report.plot_win_loss(systems, "god", "weak")
+        plot.win_loss(systems, "god", "weak")
 
 
 def test_a_step_function_is_drawn_as_steps_and_every_feature_has_an_importance() -> None:
@@ -159,10 +207,10 @@ def test_a_step_function_is_drawn_as_steps_and_every_feature_has_an_importance()
     curve = contributions(boost, X, ["a", "b", "c"], 1)[0]
     assert curve.is_step
     assert set(curve.x[1:-1]) <= set(boost.threshold_)
-    marks = [spec["mark"] for spec in contribution_specs([curve])]
+    marks = [spec["mark"] for spec in effect_specs([curve])]
     assert [mark["interpolate"] for mark in marks] == ["step-before"]
     line = contributions(rw.RidgeRanker().fit(X, y), X, ["a", "b", "c"], 1)[0]
-    assert "interpolate" not in contribution_specs([line])[0]["mark"]
+    assert "interpolate" not in effect_specs([line])[0]["mark"]
     what, found = importances(boost, X, ["a", "b", "c"])
     assert what == "share of the gain in training"
     assert list(found) == sorted(found, key=lambda name: -found[name])

@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as hnp
 from sklearn.metrics import cohen_kappa_score
 
 from rankwright.exceptions import DataError
-from rankwright.service.judging.agreement import (
+from rankwright.metrics.agreement import (
     agreement,
     cohen_kappa,
     judge_pairs,

@@ -1,0 +1,13 @@
+from .figures import agreement as agreement
+from .figures import bounds as bounds
+from .figures import calibration as calibration
+from .figures import effects as effects
+from .figures import explain as explain
+from .figures import grades as grades
+from .figures import importance as importance
+from .figures import learning_curves as learning_curves
+from .figures import means as means
+from .figures import pareto as pareto
+from .figures import per_query as per_query
+from .figures import position_bias as position_bias
+from .figures import win_loss as win_loss
