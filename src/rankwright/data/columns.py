@@ -127,6 +127,19 @@ class Encoding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return tuple(dict.fromkeys([*(column.name for column in self.columns), *references]))
 
     @property
+    def parts(self) -> dict[str, slice]:
+        """The features of each column."""
+        ends = np.cumsum([len(column.feature_names()) for column in self.columns]).tolist()
+        starts = [0, *ends[:-1]]
+        names = [column.name for column in self.columns]
+        return {n: slice(a, b) for n, a, b in zip(names, starts, ends, strict=True)}
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """The kind of each column."""
+        return {column.name: column.kind for column in self.columns}
+
+    @property
     def is_plain(self) -> bool:
         """Whether every column is a number, so that there is nothing to encode."""
         return all(column.kind == "number" for column in self.columns)
@@ -142,12 +155,14 @@ class Encoding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         given = set(names)
         return [name for name in self.sources if name not in given]
 
-    def encode(self, table: Mapping[str, Any], *, strict: bool = False) -> FloatArray:
+    def encode(
+        self, table: Mapping[str, Any], *, strict: bool = False, qid: Any = None
+    ) -> FloatArray:
         """The features of a table, given as {name: cells}; other columns are ignored.
 
         A level that training did not have counts as missing. A cell that is not of the column's
         kind raises a :class:`~rankwright.exceptions.CellError`; with ``strict``, so does a number
-        that is written as text.
+        that is written as text. ``qid`` is ignored: every row is encoded by itself.
         """
         if absent := self.absent(table):
             more = f" and {len(absent) - 1} more" if len(absent) > 1 else ""

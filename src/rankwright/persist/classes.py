@@ -19,6 +19,8 @@ import numpy as np
 from rankwright.data.columns import Encoding
 from rankwright.exceptions import ParameterError
 from rankwright.features.encoder import TableEncoder
+from rankwright.features.feature_set import FeatureSet
+from rankwright.features.fitted import FittedFeatures
 from rankwright.metrics.measure import Measure
 from rankwright.persist.codec import KINDS, Packer, Unpacker, fits, pack_state, type_hints
 from rankwright.persist.format import ModelNode, Refused, StateNode
@@ -150,6 +152,7 @@ SCIKIT: dict[str, AllowedClass] = {
         },
         lambda values: {},
     ),
+    "FeatureSet": AllowedClass("rankwright.features.feature_set", {}, lambda values: {}),
 }
 
 # Estimators that are not rankers: transformers, fusions, recommenders and what is inside them.
@@ -226,6 +229,8 @@ def pack_model(packer: Packer, model: Any, path: str) -> ModelNode:
     if hasattr(model, "_before_saving"):
         model._before_saving()
     params = model.get_params(deep=False)
+    if isinstance(model, FeatureSet):  # the manifest holds its declaration too
+        return ModelNode(kind, {}, {})
     if isinstance(model, TableEncoder):  # the manifest holds what it has learned
         return ModelNode(kind, _pack_params(packer, params, path), {})
     learned = {
@@ -353,13 +358,17 @@ def is_plain_scorer(model: object) -> bool:
     return not (steps or hasattr(ranker, "partial_fit") or ranker._transforms())
 
 
-def use_encoding(model: object, encoding: Encoding | None) -> None:
+def use_encoding(model: object, encoding: Encoding | FittedFeatures | None) -> None:
     """Let the encoder of a loaded model encode as the file says."""
     encoder = encoder_of(model)
     if (encoder is None) != (encoding is None):
         raise Refused("its encoding and its pipeline contradict each other")
-    if encoder is not None and encoding is not None:
+    if isinstance(encoder, TableEncoder) and isinstance(encoding, Encoding):
         encoder._set(encoding, list(encoding.sources))
+    elif isinstance(encoder, FeatureSet) and isinstance(encoding, FittedFeatures):
+        encoder._declare(encoding)
+    elif encoder is not None:
+        raise Refused("its encoding and its pipeline contradict each other")
 
 
 def _is_estimator(value: object) -> bool:

@@ -109,8 +109,8 @@ class StoredArray(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Everything in the file but the values of its arrays.
 
-    ``encoding`` turns tables into rows; ``provenance`` says how the model was made, and is no part
-    of it.
+    ``encoding`` turns tables into rows, ``features`` (a packed ``FittedFeatures.state``) fields of
+    queries and documents; ``provenance`` says how the model was made, and is no part of it.
     """
 
     format: int
@@ -120,6 +120,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     feature_names: list[str] | None
     arrays: dict[str, StoredArray]
     encoding: Encoding | None = None
+    features: dict[str, Any] | None = None
     provenance: Provenance | None = None
 
 
@@ -195,6 +196,8 @@ def digest(manifest: Manifest, omitted: Set[str]) -> str:
     parts: list[Any] = [manifest.model, manifest.served, manifest.feature_names]
     if manifest.encoding is not None:
         parts.append(manifest.encoding)
+    if manifest.features is not None:
+        parts.append(manifest.features)
     content = by_content(parts, manifest.arrays, omitted)
     text = json.dumps(content, allow_nan=False, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()

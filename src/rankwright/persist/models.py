@@ -13,13 +13,14 @@ import msgspec
 from rankwright import __version__
 from rankwright.data.io.files import atomic_write
 from rankwright.exceptions import DataError, ModelFileError, ParameterError
+from rankwright.features.fitted import FittedFeatures
 from rankwright.persist import classes
 from rankwright.persist import format as fmt
 from rankwright.persist.codec import Packer, Unpacker, build_state, pack_state
 from rankwright.persist.foreign import load_foreign
 from rankwright.persist.format import Manifest, NotModelFile, Refused, ScorerNode
 from rankwright.persist.provenance import Provenance, provenance_of
-from rankwright.persist.scorer import scorer_of
+from rankwright.persist.scorer import encoding_of, scorer_of
 from rankwright.rankers.preprocessing import encoder_of
 
 _IDLE = classes.FLEETING | {"n_jobs", "verbose"}  # parameters that change no model
@@ -167,7 +168,11 @@ def _pack(model: object) -> tuple[Manifest, dict[str, fmt.Array]]:
     named = None if names is None else [str(name) for name in names]
     encoder = encoder_of(model)
     encoding = None if encoder is None else encoder.encoding_
-    content = (node, served, named, packer.stored, encoding)
+    features = None
+    if isinstance(encoding, FittedFeatures):
+        packer.start_section()
+        features, encoding = packer.pack(encoding.state(), "features"), None
+    content = (node, served, named, packer.stored, encoding, features)
     return Manifest(fmt.FORMAT, __version__, *content), packer.arrays
 
 
@@ -185,7 +190,7 @@ def _unpack(manifest: Manifest, arrays: dict[str, fmt.Array], *, own: bool = Tru
         return scorer_of(manifest, arrays)
     nodes = {"model": classes.build_model, "part": classes.build_part, "state": build_state}
     model = classes.build_model(Unpacker(arrays, nodes, own=own), manifest.model)
-    classes.use_encoding(model, manifest.encoding)
+    classes.use_encoding(model, encoding_of(manifest, arrays))
     if not _is_fitted(classes.first_estimator(model)):
         raise Refused(f"it holds a {manifest.model.kind[:40]} that was never fitted")
     if manifest.served is not None:

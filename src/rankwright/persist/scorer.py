@@ -15,6 +15,7 @@ from rankwright.data.columns import Encoding
 from rankwright.data.inputs import checked_csr, columns_of, columns_of_dicts, feature_matrix
 from rankwright.data.queries import Queries
 from rankwright.exceptions import DataError
+from rankwright.features.fitted import FittedFeatures
 from rankwright.persist.codec import Unpacker, build_served, build_state
 from rankwright.persist.format import (
     MAX_BYTES,
@@ -33,6 +34,8 @@ from rankwright.scoring.transforms import QueryScale
 # The most values (1 GB) that transforms may create at once: no file can exhaust the memory, and an
 # ordinary call stays one block, so that its scores equal those of the estimator to the last bit.
 MOST_VALUES = 1 << 27
+
+Names = Sequence[str] | Encoding | FittedFeatures | None
 
 
 def load_scorer(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> SavedScorer:
@@ -84,7 +87,7 @@ def scorer_of(manifest: Manifest, arrays: dict[str, NDArray[Any]]) -> SavedScore
     transforms, scorer = build_served(unpacker, manifest.served)
     names = None if manifest.feature_names is None else tuple(manifest.feature_names)
     kind = _kind(manifest.model)
-    encoding = manifest.encoding
+    encoding = encoding_of(manifest, arrays)
     saved = SavedScorer(kind, scorer, transforms, names, manifest.served.allow_nan, encoding)
     if encoding is not None:
         encoding.check()
@@ -93,6 +96,18 @@ def scorer_of(manifest: Manifest, arrays: dict[str, NDArray[Any]]) -> SavedScore
     if names is not None and len(names) != saved.n_features:
         raise Refused(f"it names {len(names)} features for {saved.n_features} columns")
     return saved
+
+
+def encoding_of(
+    manifest: Manifest, arrays: dict[str, NDArray[Any]]
+) -> Encoding | FittedFeatures | None:
+    """What turns tables, or fields of queries and documents, into the rows of a model."""
+    if manifest.features is None:
+        return manifest.encoding
+    if manifest.encoding is not None:
+        raise Refused("it holds an encoding and a feature set")
+    unpacker = Unpacker(arrays, {}, own=False)
+    return FittedFeatures.from_state(unpacker.unpack(manifest.features))
 
 
 def _kind(model: ModelNode) -> str:
@@ -126,7 +141,7 @@ class SavedScorer:
     feature_names : tuple of str, or None if the model was trained on unnamed columns
     allow_nan : bool
         Whether the model accepts missing values (NaN).
-    encoding : Encoding or None
+    encoding : Encoding, FittedFeatures or None
         How the columns of a table become features, if they hold more than numbers.
     """
 
@@ -135,7 +150,7 @@ class SavedScorer:
     transforms: tuple[Transform, ...] = ()
     feature_names: tuple[str, ...] | None = None
     allow_nan: bool = False
-    encoding: Encoding | None = None
+    encoding: Encoding | FittedFeatures | None = None
 
     @property
     def n_features(self) -> int:
@@ -164,7 +179,7 @@ class SavedScorer:
         return Queries.from_ids(qid, len(scores)).places(scores)
 
     def _apply(self, function: Callable[[Any], FloatArray], X: Any, qid: Any) -> FloatArray:
-        rows = _as_rows(X, self.encoding or self.feature_names, self.n_features)
+        rows = _as_rows(X, self.encoding or self.feature_names, self.n_features, qid)
         self._check_values(rows)
         n_rows = rows.shape[0]
         if n_rows == 0:
@@ -209,12 +224,12 @@ class SavedScorer:
         return f"SavedScorer({self.kind!r}, n_features={self.n_features})"
 
 
-def _as_rows(X: Any, names: Sequence[str] | Encoding | None, n_features: int) -> Any:
+def _as_rows(X: Any, names: Names, n_features: int, qid: Any = None) -> Any:
     if hasattr(X, "tocsr"):
         rows = checked_csr(X)
         rows = rows if rows.dtype == np.float64 else checked_csr(rows.astype(np.float64))
     else:
-        rows = _as_array(_named_rows(X, names))
+        rows = _as_array(_named_rows(X, names, qid))
     if rows.ndim == 1 and rows.size == 0:
         rows = rows.reshape(0, n_features)
     if rows.ndim != 2 or rows.shape[1] != n_features:
@@ -237,16 +252,16 @@ def _as_array(X: Any) -> FloatArray:
     return np.ascontiguousarray(array, dtype=np.float64) if array.ndim else array
 
 
-def _named_rows(X: Any, names: Sequence[str] | Encoding | None) -> Any:
+def _named_rows(X: Any, names: Names, qid: Any = None) -> Any:
     """The features of a data frame, a dict of columns or a list of dicts; other X as it is."""
     columns = columns_of_dicts(X)
     if columns is None and hasattr(type(X), "columns"):
         columns = columns_of(X)
     if columns is None:
         return X
-    if isinstance(names, Encoding):
+    if isinstance(names, Encoding | FittedFeatures):
         names.warn_of_unknown(columns)
-        return names.encode(columns)
+        return names.encode(columns, qid=qid)
     if names is not None:
         return feature_matrix(columns, names)
     return np.column_stack([np.asarray(column) for column in columns.values()])

@@ -19,10 +19,12 @@ from rankwright.data.inputs import checked_rows, encoded_words
 from rankwright.data.items import Items
 from rankwright.data.queries import Queries
 from rankwright.features.encoder import TableEncoder
+from rankwright.features.feature_set import FeatureSet
 from rankwright.rankers import schema
 from rankwright.scoring.base import Transform, row_blocks
 from rankwright.scoring.transforms import Affine, Polynomial, QueryScale
 
+ENCODERS = (TableEncoder, FeatureSet)  # steps that turn tables into rows
 IDLE = (None, "passthrough")  # steps of a pipeline that change nothing
 
 
@@ -274,7 +276,10 @@ class RankPipeline(Pipeline):  # type: ignore[misc]
     """
 
     def fit(self, X: MatrixLike, y: ArrayLike | None = None, **params: Any) -> Self:
-        """Fit the steps; ``qid`` and ``sample_weight`` go to those that request them."""
+        """Fit the steps; ``qid`` and ``sample_weight`` go to those that request them.
+
+        ``documents``, ``log`` and ``up_to`` go to a FeatureSet.
+        """
         rows = checked_rows(X)  # before a step of scikit-learn reads beyond a damaged matrix
         with config_context(enable_metadata_routing=True):
             super().fit(rows, y, **params)
@@ -310,7 +315,7 @@ class RankPipeline(Pipeline):  # type: ignore[misc]
         first = self.steps[0][1]
         names = getattr(first, "feature_names_in_", None)
         X = checked_rows(X)
-        features = None if isinstance(first, TableEncoder) else encoded_words(X, names)
+        features = None if isinstance(first, ENCODERS) else encoded_words(X, names)
         with config_context(enable_metadata_routing=True), warnings.catch_warnings():
             if features is not None:  # by name, in the order of the names
                 X = features
@@ -364,19 +369,20 @@ def transform_of(step: BaseEstimator) -> Transform | None:
 def flat_steps(model: BaseEstimator) -> list[Any]:
     """The model itself, or the steps of a pipeline and of pipelines in it, without an encoder.
 
-    A TableEncoder turns tables into rows before anything scores them: see :func:`encoder_of`.
+    A TableEncoder or a FeatureSet turns tables into rows before anything scores them: see
+    :func:`encoder_of`.
     """
-    if isinstance(model, TableEncoder):
+    if isinstance(model, ENCODERS):
         return []
     if not hasattr(model, "steps"):
         return [model]
     return [inner for _, step in model.steps for inner in flat_steps(step)]
 
 
-def encoder_of(model: BaseEstimator) -> TableEncoder | None:
-    """The encoder in front of a pipeline, or None."""
+def encoder_of(model: BaseEstimator) -> TableEncoder | FeatureSet | None:
+    """What turns tables into rows in front of a pipeline, or None."""
     first = model.steps[0][1] if getattr(model, "steps", None) else None
-    return first if isinstance(first, TableEncoder) else None
+    return first if isinstance(first, ENCODERS) else None
 
 
 def without_encoder(model: BaseEstimator) -> Any:
