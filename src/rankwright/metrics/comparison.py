@@ -40,6 +40,7 @@ def compare(
     level: float = 0.95,
     n_resamples: int = 10_000,
     random_state: int = 0,
+    unit: str = "queries",
 ) -> Comparison:
     """Compare systems that were evaluated on the same queries.
 
@@ -63,6 +64,8 @@ def compare(
         Number of resamples of the randomization test (2,000 for intervals); exact with few queries.
     random_state : int
         Seeds the randomization test and the bootstrap.
+    unit : str
+        What to call the queries in tables and reports, such as "users" or "items".
 
     Examples
     --------
@@ -110,7 +113,7 @@ def compare(
     means = np.array([[scores[measure] for measure in chosen] for scores in systems.values()])
     description = f"{test} test{', Holm' if correction else ''}, p <= {alpha:g}"
     known = (tuple(names), tuple(chosen), means, intervals, p_values, alpha, level, description)
-    return Comparison(*known, np.array(matrices), baseline, random_state)
+    return Comparison(*known, np.array(matrices), baseline, random_state, unit)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -133,6 +136,7 @@ class Comparison:
         The values of the queries; NaN where the measure is undefined.
     baseline : str or None
     random_state : int
+    unit : str, what the queries are called
 
     Examples
     --------
@@ -163,6 +167,7 @@ class Comparison:
     values: FloatArray
     baseline: str | None = None
     random_state: int = 0
+    unit: str = "queries"
 
     def __post_init__(self) -> None:
         for array in (self.means, self.intervals, self.p_values, self.values):
@@ -250,7 +255,9 @@ class Comparison:
             for measure, n in zip(self.measures, counts, strict=True)
             if n < self.n_queries
         ]
-        return f"{self.n_queries:,} queries" + (f" ({', '.join(fewer)})" if fewer else "")
+        one = self.n_queries == 1 and self.unit == "queries"
+        amount = "1 query" if one else f"{self.n_queries:,} {self.unit}"
+        return amount + (f" ({', '.join(fewer)})" if fewer else "")
 
     def to_frame(self, backend: str = "pandas") -> Any:
         """A row for each pair of systems and measure, in any library narwhals knows.

@@ -46,11 +46,11 @@ class Demonstration:
         return [replace(first, title=self.short), *(replace(section, level=3) for section in rest)]
 
 
-def _compare(judged: dict[str, Scores]) -> Comparison:
+def _compare(judged: dict[str, Scores], unit: str = "queries") -> Comparison:
     """The systems in the order of the first measure, best first."""
     measure = next(iter(judged.values())).measures[0]
     ranked = sorted(judged, key=lambda name: -measure.sign * judged[name][str(measure)])
-    return rw.compare({name: judged[name] for name in ranked})
+    return rw.compare({name: judged[name] for name in ranked}, unit=unit)
 
 
 def _product_search(n_queries: int, seed: int) -> rw.Items:
@@ -143,7 +143,7 @@ def ordinal_stream(seed: int) -> Demonstration:
         name: rw.evaluate(ranker.fit(X, train.y).predict(X_test), test.y, qid, ["RankLoss"])
         for name, ranker in rankers.items()
     }
-    comparison = _compare(scores)
+    comparison = _compare(scores, "items")
     averaged = rankers["PRank, averaged"]
     shown = [
         sections.comparison_section(comparison),
@@ -213,7 +213,7 @@ def ratings(seed: int) -> Demonstration:
         name: rw.evaluate(values, test.value, test.user, ["NDCG@10", "Disagreement"])
         for name, values in predicted.items()
     }
-    comparison = _compare(judged)
+    comparison = _compare(judged, "users")
     popular = train.items[np.argsort(-train.item_counts, kind="stable")]
     given = {popular[0]: 5.0, popular[1]: 1.0, popular[2]: 4.0}
     likes = models["blend of all methods"].recommend_new(given, n=3)

@@ -34,8 +34,8 @@ class Chart:
 class Section:
     """A section of a page: heading, HTML (already escaped), charts and a remark.
 
-    ``columns`` arranges the charts where there is room. A section of level 3 belongs to the section
-    of level 2 before it.
+    ``columns`` arranges the charts where there is room; ``folded`` charts are shown on a click. A
+    section of level 3 belongs to the section of level 2 before it.
     """
 
     title: str
@@ -45,6 +45,7 @@ class Section:
     columns: Literal["one", "two", "many"] = "one"
     headline: str = ""
     level: Literal[2, 3] = 2
+    folded: tuple[Chart, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Page:
 
     @property
     def n_charts(self) -> int:
-        return sum(len(section.charts) for section in self.sections)
+        return sum(len(section.charts) + len(section.folded) for section in self.sections)
 
     def to_html(self) -> str:
         """The whole page with its styles, scripts and data; nothing is fetched from the network.
@@ -143,6 +144,11 @@ def _section(number: int, section: Section, drawn: bool) -> str:
     if section.charts and drawn:
         charts = "".join(_figure(chart) for chart in section.charts)
         parts.append(f'<div class="charts {section.columns}">{charts}</div>')
+    if section.folded and drawn:
+        charts, n = "".join(_figure(chart) for chart in section.folded), len(section.folded)
+        summary = f"{n} more chart{'s' if n > 1 else ''}"
+        parts.append(f'<details><summary>{summary}</summary><div class="charts one">{charts}')
+        parts.append("</div></details>")
     if section.remark:
         parts.append(f'<p class="remark">{html.escape(section.remark)}</p>')
     return "".join([*parts, "</section>\n"])

@@ -29,6 +29,7 @@ from rankwright.report.page import (
     key_value_table,
     write_page,
 )
+from rankwright.selection.auto import ENSEMBLE
 from rankwright.selection.importance import score_rows
 
 N_QUERIES, N_RANKS = 3, 10
@@ -100,8 +101,9 @@ def comparison_section(comparison: Comparison, title: str = "Comparison") -> Sec
         Chart(figures.means_spec(comparison, measure)) for measure in comparison.measures[:4]
     )
     remark = (
-        "Dots are means over queries, lines their bootstrap intervals; the best mean is colored. "
-        "Where intervals overlap widely, more queries are needed to separate the systems."
+        f"Dots are means over {comparison.unit}, lines their bootstrap intervals; the best mean is "
+        f"colored. Where intervals overlap widely, more {comparison.unit} are needed to separate "
+        "the systems."
     )
     columns: Any = "two" if len(charts) > 1 else "one"
     return Section(title, body, charts, remark, columns, verdict(comparison))
@@ -123,24 +125,28 @@ def verdict(comparison: Comparison) -> str:
     return f"{best} has the best {measure}, {value}, not significantly better than {shown}."
 
 
-def queries_section(systems: Mapping[str, Scores], comparison: Comparison) -> Section:
-    """The first measure on every query, for the best systems."""
+def queries_section(
+    systems: Mapping[str, Scores], comparison: Comparison, chosen: str | None = None
+) -> Section:
+    """The first measure on every query, for the chosen and the best systems."""
     measure = str(comparison.measures[0])
-    best = by_mean(comparison)[:MOST_SYSTEMS]
-    chosen = {name: systems[name] for name in best}
+    best = by_mean(comparison, chosen)[:MOST_SYSTEMS]
+    shown = {name: systems[name] for name in best}
     more = f" The {len(best)} best of {len(systems)} systems." if len(best) < len(systems) else ""
     caption = (
         f"Every query is a column of points, sorted by {best[0]}: look for queries on which all "
         f"systems fail, and for those on which they differ.{more}"
     )
-    chart = Chart(figures.per_query_spec(chosen, measure), caption)
+    chart = Chart(figures.per_query_spec(shown, measure), caption)
     return Section(f"{measure} per query", charts=(chart,))
 
 
-def win_loss_section(systems: Mapping[str, Scores], comparison: Comparison) -> Section:
-    """The best system against the others, query by query."""
+def win_loss_section(
+    systems: Mapping[str, Scores], comparison: Comparison, chosen: str | None = None
+) -> Section:
+    """The chosen system, by default the best, against the others, query by query."""
     measure = str(comparison.measures[0])
-    first, *others = by_mean(comparison)
+    first, *others = by_mean(comparison, chosen)
     charts, alike = [], []
     for other in others:
         spec, (wins, ties, losses) = figures.win_loss_spec(systems, first, other, measure)
@@ -150,13 +156,14 @@ def win_loss_section(systems: Mapping[str, Scores], comparison: Comparison) -> S
         p = comparison.p_value(first, other, measure)
         verdict = "a significant" if p <= comparison.alpha else "no significant"
         caption = (
-            f"{first} against {other}: better on {wins} queries, equal on {ties}, worse on "
-            f"{losses}; {verdict} difference (p = {p:.2g})."
+            f"{first} against {other}: better on {wins} {comparison.unit}, equal on {ties}, "
+            f"worse on {losses}; {verdict} difference (p = {p:.2g})."
         )
         charts.append(Chart(spec, caption))
     remark = f"Equal to {first} on every query: {', '.join(alike)}." if alike else ""
     title = f"Wins and losses in {measure}"
-    return Section(title, charts=tuple(charts[:MOST_PAIRS]), remark=remark)
+    shown, folded = tuple(charts[:1]), tuple(charts[1:MOST_PAIRS])
+    return Section(title, charts=shown, remark=remark, folded=folded)
 
 
 def learning_section(
@@ -223,10 +230,10 @@ def settings_section(settings: Mapping[str, Any], title: str = "To reproduce thi
     return Section(title, key_value_table(settings))
 
 
-def by_mean(comparison: Comparison) -> list[str]:
-    """Systems by the first measure, best first."""
+def by_mean(comparison: Comparison, chosen: str | None = None) -> list[str]:
+    """Systems by the first measure, best first; the chosen one before all others."""
     means = (comparison.measures[0].sign * comparison.means[:, 0]).tolist()
-    order = sorted(range(len(means)), key=lambda k: -means[k])
+    order = sorted(range(len(means)), key=lambda k: (comparison.systems[k] != chosen, -means[k]))
     return [comparison.systems[k] for k in order]
 
 
@@ -275,11 +282,14 @@ def training_page(
     """Build the report page of a fitted :class:`rankwright.AutoRanker`."""
     results = model.results_
     best = next(result for result in results if result.name == model.best_name_)
+    fitted = without_encoder(model.best_estimator_)
+    is_ensemble = isinstance(fitted, RankEnsemble)
+    name = ENSEMBLE if is_ensemble else best.name
     comparison = results.comparison
     scores = {result.name: result.scores for result in results if result.scores is not None}
     sections: list[Section] = []
     if comparison is not None:
-        sections = _table_sections(comparison, scores)
+        sections = _table_sections(comparison, scores, name)
         curves = {result.name: result.curve for result in results if result.curve is not None}
         if curves:
             section = learning_section(curves, str(comparison.measures[0]))
@@ -287,7 +297,6 @@ def training_page(
             folds = f"means over {n_folds} folds" if n_folds > 1 else "of the one fold"
             remark = f"Curves are {folds} that candidates were evaluated on."
             sections.insert(1, replace(section, remark=remark))
-    fitted = without_encoder(model.best_estimator_)
     if held_out is not None:
         values = score_rows(fitted, held_out.X, held_out.qid)
         sections += _model_sections(fitted, held_out, values)
@@ -296,14 +305,12 @@ def training_page(
         if len(lists) == 2:
             sections.append(rankings_section(lists, held_out.y, held_out.qid, held_out.docid))
     weights = {name: f"{weight:.3f}" for name, weight in model.weights_.items()}
-    is_ensemble = isinstance(fitted, RankEnsemble)
-    name = "ensemble" if is_ensemble else best.name
     ranker = {"weights": weights} if is_ensemble else {"ranker": repr(fitted)}
     sections.append(settings_section({**ranker, **(settings or {}), **environment()}))
     lead = f"Trained on {data}; {best.name} was kept."
     if is_ensemble:
         lead = f"Trained on {data}; an ensemble of {len(weights)}, weighted by held-out queries."
-    facts = {} if comparison is None else _facts(comparison, scores)
+    facts = {} if comparison is None else _facts(comparison, scores, name)
     return Page(f"Training: {name}", lead, tuple(sections), facts)
 
 
@@ -354,9 +361,13 @@ def fingerprints(paths: Iterable[str]) -> dict[str, str]:
     }
 
 
-def _table_sections(comparison: Comparison, scores: Mapping[str, Scores]) -> list[Section]:
-    sections = [comparison_section(comparison), queries_section(scores, comparison)]
-    return [*sections, win_loss_section(scores, comparison)] if len(scores) > 1 else sections
+def _table_sections(
+    comparison: Comparison, scores: Mapping[str, Scores], chosen: str | None = None
+) -> list[Section]:
+    sections = [comparison_section(comparison), queries_section(scores, comparison, chosen)]
+    if len(scores) > 1:
+        sections.append(win_loss_section(scores, comparison, chosen))
+    return sections
 
 
 def _model_sections(
@@ -383,8 +394,11 @@ def _thresholds(model: BaseEstimator) -> Any:
     return thresholds if getattr(thresholds, "ndim", 0) == 1 else None
 
 
-def _facts(comparison: Comparison, scores: Mapping[str, Scores]) -> dict[str, str]:
-    best = by_mean(comparison)[0]
+def _facts(
+    comparison: Comparison, scores: Mapping[str, Scores], chosen: str | None = None
+) -> dict[str, str]:
+    best = by_mean(comparison, chosen)[0]
     row = comparison.means[comparison.systems.index(best)]
     means = {str(m): f"{mean:.4f}" for m, mean in zip(comparison.measures, row, strict=True)}
-    return {"best": best, **means, "queries": f"{scores[best].n_queries:,}"}
+    name = "best" if chosen is None else "chosen"
+    return {name: best, **means, comparison.unit: f"{scores[best].n_queries:,}"}

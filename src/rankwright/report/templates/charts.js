@@ -22,7 +22,11 @@
   }
   // On paper a chart is drawn for the width it gets there; scaled down, its type would be too small.
   const onPaper = { "charts one": 710, "charts two": 345, "charts many": 170 };
+  const folded = [...document.querySelectorAll("details")];
+  for (const part of folded)  // a hidden chart has no width to fill
+    part.addEventListener("toggle", () => window.dispatchEvent(new Event("resize")));
   window.addEventListener("beforeprint", () => {
+    for (const part of folded) part.open = true;
     for (const { view, columns } of views) view.width(onPaper[columns]).run();
   });
   window.addEventListener("afterprint", () => window.dispatchEvent(new Event("resize")));
