@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwright.data.columns import Encoding, Read, reading_table
+from rankwright.data.display import html_table
 from rankwright.data.inputs import checked_rows
 from rankwright.data.queries import Queries
 from rankwright.data.vocabulary import as_ids, read_only, row_numbers
@@ -217,6 +218,16 @@ class Items:
 
     def __repr__(self) -> str:
         return f"Items({self.facts()})"
+
+    def _repr_html_(self) -> str:
+        """The first rows and columns, in notebooks."""
+        shown, width = self.take(np.arange(min(len(self), 5))), min(self.X.shape[1], 8)
+        X = shown.X[:, :width].toarray() if hasattr(shown.X, "toarray") else shown.X[:, :width]
+        named = {"query": shown.qid, "document": shown.docid, "grade": shown.y}
+        columns = {name: list(column) for name, column in named.items() if column is not None}
+        names = self.feature_names or [f"feature {k + 1}" for k in range(width)]
+        columns |= {str(name): X[:, k].tolist() for k, name in enumerate(names[:width])}
+        return html_table(list(columns), zip(*columns.values(), strict=True), repr(self))
 
 
 def first_missing(items: Items) -> str | None:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from rankwright._typing import IntArray
 from rankwright.data.behavior.impressions import ImpressionLog
 from rankwright.data.behavior.ratings import Ratings
+from rankwright.data.display import html_table
 from rankwright.data.io.fields import likely_separator, plain_name, quoted_rows
 from rankwright.data.io.files import Text, is_parquet, open_text
 from rankwright.data.io.items import (
@@ -111,6 +112,13 @@ class Findings(Sequence[Finding]):
 
     def __str__(self) -> str:
         return str(self.text())
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (found.status, found.rule, found.line, str(found.reason), str(found.fix or ""))
+            for found in self
+        ]
+        return html_table(("status", "rule", "line", "found", "fix"), rows, self.source)
 
 
 def validate(

@@ -5,6 +5,7 @@ A subclass writes ``_constraints``, ``_learned``, ``_fit`` (on checked arrays) a
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from abc import abstractmethod
@@ -28,6 +29,7 @@ from sklearn.utils.validation import (
 
 from rankwright import exceptions
 from rankwright._typing import FloatArray, IntArray, Matrix, MatrixLike
+from rankwright.data.display import html_table
 from rankwright.data.inputs import checked_rows, columns_of_dicts, encoded_words
 from rankwright.data.queries import Queries
 from rankwright.feedback.base import Feedback, Grades, Mixture, as_grades
@@ -554,6 +556,13 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             **cls._learned,
         }
 
+    def _html_repr(self) -> str:
+        """scikit-learn's box, and below it what was learned."""
+        box = str(super()._html_repr())
+        found = {name: getattr(self, name, None) for name in self._learned}
+        rows = [(name, _described(value)) for name, value in found.items() if value is not None]
+        return box + html_table(("learned", ""), rows) if rows else box
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.estimator_type = "ranker"
@@ -586,6 +595,18 @@ def rankers() -> dict[str, type[Ranker]]:
     import rankwright.rankers as package
 
     return {name: cls for name in dir(package) if (cls := find_ranker(name))}
+
+
+def _described(value: object) -> str:
+    """The shape of an array, else the value.
+
+    >>> _described(np.zeros((3, 4))), _described(0.5)
+    ('array (3, 4)', '0.5')
+    """
+    shape = getattr(value, "shape", ())
+    if shape and math.prod(shape) > 6:
+        return f"array {shape}"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _column_of_text(X: Any) -> Any:

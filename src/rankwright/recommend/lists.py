@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwright._typing import BoolArray, FloatArray, Id, IntArray
+from rankwright.data.display import html_table
 from rankwright.data.io.files import atomic_write
 from rankwright.data.vocabulary import UsersAndItems, Vocabulary
 from rankwright.exceptions import DataError, ParameterError
@@ -321,6 +322,13 @@ class TopLists(Mapping[Any, list[Recommendation]]):
 
     def __len__(self) -> int:
         return len(self._row)
+
+    def _repr_html_(self) -> str:
+        """The lists of the first five users, in notebooks."""
+        rows = [
+            (str(user), ", ".join(str(one.item) for one in self[user])) for user in self.users[:5]
+        ]
+        return html_table(("user", "items, best first"), rows, f"lists of {len(self):,} users")
 
     def to_columns(self) -> dict[str, list[Any]]:
         """Columns user, rank (from 1), item and score, one row for each place."""

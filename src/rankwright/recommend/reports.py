@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from rankwright._typing import BoolArray, FloatArray, IntArray
 from rankwright.data.behavior.interactions import Interactions
+from rankwright.data.display import html_table
 from rankwright.exceptions import DataError
 from rankwright.recommend.lists import frame_of, pair_cosines
 
@@ -87,6 +88,10 @@ class TopNReport:
             reasons = "; ".join(f"{count:,} {why}" for why, count in self.left_out.items())
             lines.append(f"left out: {sum(self.left_out.values()):,} users ({reasons})")
         return "\n".join([*lines, *self.notes])
+
+    def _repr_html_(self) -> str:
+        rows = [(part, n, name, e.value, e.low, e.high) for part, n, name, e in self._rows()]
+        return html_table(("part", "users", "measure", "value", "low", "high"), rows)
 
 
 def _line(name: str, estimate: MeanEstimate) -> str:

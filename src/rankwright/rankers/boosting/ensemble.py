@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from rankwright._typing import FloatArray
+from rankwright.data.display import Bar, html_table
 from rankwright.data.vocabulary import Hashes, hash_rows
 from rankwright.rankers.base import Ranker
 from rankwright.rankers.boosting.grower import Tree
@@ -50,6 +51,12 @@ class PairExplanation:
     def __str__(self) -> str:
         head = f"score difference {self.difference:+.4f}"
         return "\n".join([head, *(f"  {contribution}" for contribution in self.contributions)])
+
+    def _repr_html_(self) -> str:
+        largest = max((abs(one.amount) for one in self.contributions), default=0.0)
+        rows = [(one.name, one.amount, Bar(one.amount, largest)) for one in self.contributions]
+        head = f"score difference {self.difference:+.4f}"
+        return html_table(("weak ranking", "contribution", ""), rows, head)
 
 
 @dataclass(frozen=True)
