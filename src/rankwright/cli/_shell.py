@@ -16,13 +16,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from os.path import isfile
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Group, Parameter, validators
 
 import rankwright as rw
 from rankwright.data.io.files import STDIN, check_outputs, naming, write_lines
 from rankwright.exceptions import Message, ParameterError, Setting
+
+if TYPE_CHECKING:
+    from rankwright.features.judged import TextCollection
 
 option_names: dict[str, str] = {}  # parameters of the library -> options of the verb that runs
 
@@ -238,6 +241,31 @@ class TableOptions:
         given = {f"--{name}": getattr(self, name, None) for name in names}
         given |= {"--decimal": self.decimal} if self.decimal != "." else {}
         return [word for name, column in given.items() if column for word in (name, column)]
+
+
+@Parameter(name="*", group=Group("Features from texts", sort_key=11))
+@dataclass(frozen=True)
+class TextOptions:
+    """Features from texts: DATA then has the columns query, document and grade.
+
+    Args:
+        documents: The fields of documents, by id: JSONL, CSV, TSV or Parquet.
+        queries: Lines with a query id, a tab and the text; or JSONL or CSV with id and fields.
+    """
+
+    documents: str | None = None
+    queries: str | None = None
+
+    def collection(self) -> TextCollection | None:
+        """The documents and queries, if there are any."""
+        if self.documents is None:
+            if self.queries is not None:
+                raise ParameterError("--queries are texts of a collection: give its --documents.")
+            return None
+        from rankwright.features.judged import TextCollection
+
+        with working(f"reading {self.documents}"):
+            return TextCollection(self.documents, self.queries)
 
 
 @dataclass(frozen=True)

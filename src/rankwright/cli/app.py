@@ -64,6 +64,7 @@ VERBS: dict[str, tuple[str, ...]] = {
     "train": ("train:train", "Train a model on graded items, clicks or pairs."),
     "predict": ("models:predict", "Score items with a model, one score per line."),
     "rank": ("models:rank", "Rank the items of each query with a model."),
+    "explain": ("models:explain", "Explain what each feature adds to the score of an item."),
     "evaluate": ("models:evaluate", "Evaluate a model or a run on graded data."),
     "compare": ("models:compare", "Compare systems, with significance tests.", "SYSTEM... DATA"),
     "export": ("models:export", "Export a model to a search engine, a runtime or a database."),

@@ -1,10 +1,11 @@
-"""Verbs that use models and runs: ``predict``, ``rank``, ``evaluate``, ``compare``, ``export``."""
+"""Verbs that use models: ``predict``, ``rank``, ``explain``, ``evaluate``, ``compare``, ..."""
 
 from __future__ import annotations
 
 import os
 import sys
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Annotated, Any, Literal
 
 from cyclopts import Group, Parameter
@@ -12,6 +13,8 @@ from cyclopts import Group, Parameter
 import rankwright as rw
 from rankwright.cli import _shell as sh
 from rankwright.exceptions import ParameterError
+
+MOST_SHOWN = 6  # contributions in a line
 
 
 def predict(
@@ -24,12 +27,14 @@ def predict(
     cluster: sh.Cluster = None,
     json: sh.Json = False,
     table: sh.TableOptions = sh.TableOptions(),
+    texts: sh.TextOptions = sh.TextOptions(),
 ) -> None:
     """Score items with a model: one score per line, in the order of the data.
 
     rankwright predict model.rw new.txt
     cat new.txt | rankwright predict model.rw - -o scores.txt
     rankwright predict model.rw 'part-*.parquet' --cluster tcp://scheduler:8786 -o folder
+    rankwright predict model.rw pairs.csv --documents docs.jsonl --queries queries.csv
 
     Args:
         grades: Predict grades instead of scores, if the ranker is ordinal.
@@ -38,7 +43,7 @@ def predict(
         reading = table.for_workers(f"--cluster {cluster}", grades=grades, json=json)
         _score_files(model, data, output, cluster, ranked=False, **reading)
         return
-    scorer, items = _open(model, data, output, table)
+    scorer, items = _open(model, data, output, table, texts)
     values = (scorer.predict if grades else scorer.decision_function)(items.X, items.qid)
     key = "grades" if grades else "scores"
     result = {"model": model, "data": data, "n_items": items.n_items, key: values}
@@ -58,6 +63,7 @@ def rank(
     name: sh.RunName = "rankwright",
     json: sh.Json = False,
     table: sh.TableOptions = sh.TableOptions(),
+    texts: sh.TextOptions = sh.TextOptions(),
 ) -> None:
     """Rank the items of each query with a model, best first.
 
@@ -77,18 +83,83 @@ def rank(
         reading = table.for_workers(f"--cluster {cluster}", trec=trec, json=json)
         _score_files(model, data, output, cluster, cutoff=cutoff, **reading)
         return
-    scorer, items = _open(model, data, output, table)
+    scorer, items = _open(model, data, output, table, texts)
     sh.note_about(items, data)
     rows = items.ranking(scorer.decision_function(items.X, items.qid), cutoff)
     about = {"model": model, "data": data} if json else None
     sh.write_ranking(rows, output, name if trec else None, about)
 
 
+def explain(
+    model: sh.ModelFile,
+    data: sh.Data,
+    /,
+    *,
+    query: str | None = None,
+    cutoff: sh.Count = 3,
+    output: sh.Output = None,
+    json: sh.Json = False,
+    table: sh.TableOptions = sh.TableOptions(),
+    texts: sh.TextOptions = sh.TextOptions(),
+) -> None:
+    """Explain the first items of each query: what each feature adds to the score.
+
+    A contribution is how much the score would fall if the feature were as in the
+    mean item of the query. Prints query, rank, item, score and the largest
+    contributions, separated by tabs.
+
+    rankwright explain model.rw new.txt --query 7
+    rankwright explain model.rw pairs.csv --documents docs.jsonl --queries queries.csv
+
+    Args:
+        query: Explain this query only.
+        cutoff: How many items of each query to explain.
+    """
+    import numpy as np
+
+    scorer, items = _open(model, data, output, table, texts)
+    explained: list[dict[str, Any]] = []
+    for start, stop in pairwise(items.queries.ptr.tolist()):
+        rows = items.queries.order[start:stop]
+        name = None if items.qid is None else items.qid[rows[0]]
+        if query is not None and str(name) != query:
+            continue
+        part = items.take(rows)
+        changes = scorer.contributions(np.asarray(part.X))
+        scores = scorer.decision_function(part.X)
+        best = np.argsort(-scores, kind="stable")[:cutoff].tolist()
+        for rank, row in enumerate(best, start=1):
+            adds = {name: float(change[row]) for name, change in changes.items()}
+            adds = dict(sorted(adds.items(), key=lambda pair: -abs(pair[1])))
+            item = str(rows[row] + 1) if part.docid is None else part.docid[row]
+            entry = {"query": name, "rank": rank, "item": item, "score": float(scores[row])}
+            explained.append({**entry, "contributions": adds})
+    if query is not None and not explained:
+        raise ParameterError(f"--query {query}: there is no such query in {data}.")
+    if json:
+        result = {"model": model, "data": data, "items": explained}
+        sh.write_result([sh.to_json(result)], output)
+        return
+    lines = []
+    for one in explained:
+        shown = [f"{name} {value:+.4g}" for name, value in one["contributions"].items() if value]
+        head = "\t".join(str(one[key]) for key in ("query", "rank", "item"))
+        lines.append(f"{head}\t{one['score']:.6g}\t{', '.join(shown[:MOST_SHOWN])}\n")
+    sh.write_result(lines, output)
+
+
 def _open(
-    model: str, data: str, output: str | None, table: sh.TableOptions
+    model: str,
+    data: str,
+    output: str | None,
+    table: sh.TableOptions,
+    texts: sh.TextOptions,
 ) -> tuple[Any, rw.Items]:
-    sh.check_targets(model, data, table.group, output=output)
+    sources = (model, data, table.group, texts.documents, texts.queries)
+    sh.check_targets(*sources, output=output)
     scorer = rw.load_scorer(model)
+    if (collection := texts.collection()) is not None:
+        return scorer, collection.read_unjudged(data, like=scorer)
     return scorer, table.read(data, graded=False, like=scorer)
 
 
@@ -117,6 +188,7 @@ def evaluate(
     cluster: sh.Cluster = None,
     json: sh.Json = False,
     table: sh.GradedOptions = sh.GradedOptions(),
+    texts: sh.TextOptions = sh.TextOptions(),
 ) -> None:
     """Evaluate a system on graded data.
 
@@ -124,6 +196,7 @@ def evaluate(
     rankwright evaluate bm25.run qrels.txt -m AP,P@5
     rankwright evaluate model.rw test.txt --fail-under NDCG@10=0.45
     rankwright evaluate model.rw 'part-*.parquet' --cluster tcp://scheduler:8786
+    rankwright evaluate model.rw judgments.csv --documents docs.jsonl --queries queries.csv
 
     Args:
         system: A model file, a TREC run, or a file with one score per line (- is standard input).
@@ -142,6 +215,12 @@ def evaluate(
         model = rw.load_scorer(system)
         with rw.engine(cluster):
             scores = rw.evaluate_files(model, data, chosen, like=like, **files)
+    elif (collection := texts.collection()) is not None:
+        from rankwright.cli.systems import evaluate_system
+
+        loaded = load_system(system)
+        judged_items = collection.read(data, like=loaded)
+        scores = evaluate_system(loaded, judged_items, chosen, like=like, name=system, data=data)
     else:
         loaded = load_system(system)
         judged = _open_judged(data, table, loaded)

@@ -19,6 +19,7 @@ from rankwright.data.io.trec import read_qrels, read_run
 from rankwright.data.items import Items
 from rankwright.data.runs import Qrels, Run, align
 from rankwright.exceptions import DataError, DegenerateDataWarning, ParameterError, Setting
+from rankwright.features.fitted import FittedFeatures
 from rankwright.metrics.evaluation import evaluate
 from rankwright.metrics.measure import Measure, parse_measures
 from rankwright.metrics.scores import Scores
@@ -402,10 +403,16 @@ def card(path: str | os.PathLike[str]) -> str:
 
 def _describe_scorer(scorer: SavedScorer) -> dict[str, Any]:
     names = scorer.feature_names
+    made: dict[str, Any] = {}
+    if isinstance(scorer.encoding, FittedFeatures):
+        texts = scorer.encoding.knowledge.texts
+        made = {"feature_set": scorer.encoding.kinds, "fields": list(scorer.encoding.fields)}
+        made["vocabulary"] = {field: len(known.terms) for field, known in texts.items()}
     return {
         "kind": scorer.kind,
         "scored_by": scorer.scorer.kind,
         "n_features": scorer.n_features,
         "features": None if names is None else list(names[:20]),
         "takes_missing": scorer.allow_nan,
+        **made,
     }

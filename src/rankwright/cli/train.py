@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Group, Parameter, validators
-from sklearn.base import BaseEstimator
 
 import rankwright as rw
 from rankwright.cli import _shell as sh
 from rankwright.exceptions import ParameterError
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
+    from rankwright.features.judged import TextCollection
 
 
 @Parameter(name="*", group=Group("How to learn from clicks and pairs", sort_key=12))
@@ -109,6 +113,8 @@ def train(
     choice: ChoiceOptions = ChoiceOptions(),
     clicks: ClickOptions = ClickOptions(),
     engine: EngineOptions = EngineOptions(),
+    texts: sh.TextOptions = sh.TextOptions(),
+    feature_spec: str | None = None,
 ) -> None:
     """Train a model on graded items, on the clicks of a log, or on pairs.
 
@@ -128,6 +134,8 @@ def train(
     rankwright train pairs.csv --features features.csv
     rankwright train 'part-*.parquet' --cluster tcp://scheduler:8786 --ranker LambdaMART
     rankwright train big.letor --memory 2GB
+    rankwright train judgments.csv --documents docs.jsonl --queries queries.csv
+    rankwright train judgments.csv --documents docs.jsonl --feature-spec features.toml
 
     Args:
         log: Instead of DATA: the store of `rankwright serve`, with graded or clicked items.
@@ -135,14 +143,23 @@ def train(
         ranker: The name of a ranker, such as RankBoost, RankSVM, PRank; auto combines several.
         measures: NDCG@10, AP, P@5, ..., separated by commas. The first one decides.
         checkpoint: A folder of fitted models to resume from; removed when the model is written.
+        feature_spec: Features of --documents in TOML; by default chosen from their columns.
     """
     start = time.perf_counter()
     sources = (data, log, valid, table.group, clicks.item_features, clicks.judgments)
-    sh.check_targets(*sources, output=output, report=report)
+    of_texts = (texts.documents, texts.queries, feature_spec)
+    sh.check_targets(*sources, *of_texts, output=output, report=report)
     if (data is None) == (log is None):
         raise ParameterError("give DATA to train on, or --log with the log of rankwright serve.")
     source, chosen = data or log or "", _make_ranker(ranker, set, engine, random_state)
-    kind = "files" if str(engine) else "items" if log else _detect_kind(source, table, clicks)
+    collection = texts.collection()
+    if collection is None:
+        sh.refuse("declares features of texts: give --documents.", {"--feature-spec": feature_spec})
+        kind = "files" if str(engine) else "items" if log else _detect_kind(source, table, clicks)
+    else:
+        kind = "items"
+        unused_here = {"--log": log, "--cluster, --memory": str(engine), "--clicks": clicks.clicks}
+        sh.refuse("cannot be used with --documents. Leave it out.", unused_here)
     if kind != "items":
         why = sh.UNREAD.format(engine) if str(engine) else "is for graded items. Leave it out."
         unused: dict[str, Any] = {"--log": log, "--measures": measures, "--checkpoint": checkpoint}
@@ -152,7 +169,10 @@ def train(
         unused |= {"--max-score-ms": choice.max_score_ms}
         sh.refuse(why, unused)
     if kind == "items":
-        items = _read_items(source, valid, table, chosen, is_log=log is not None)
+        if collection is None:
+            items = _read_items(source, valid, table, chosen, is_log=log is not None)
+        else:
+            items = _read_texts(source, valid, collection, feature_spec)
         how: dict[str, Any] = {"measure": measures or "auto", "random_state": random_state}
         how |= choice.parameters(named=chosen is not None)
         if checkpoint is not None:
@@ -181,7 +201,9 @@ def train(
     about |= {"data": {"path": source, **about.get("data", {})}}
     about = {"model": output, **about, "seconds": round(time.perf_counter() - start, 3)}
     page = f"\nreport: {report}" if report else ""
-    following = sh.command("evaluate", output, "TEST-DATA", *table.columns())
+    files = {"--documents": texts.documents, "--queries": texts.queries}
+    given = [word for option, path in files.items() if path for word in (option, path)]
+    following = sh.command("evaluate", output, "TEST-DATA", *table.columns(), *given)
     text = f"{text}\n\nmodel: {output} ({about['ranker']}){page}\nnext: {following}"
     sh.answer(json, text, {**about, "report": report})
 
@@ -313,6 +335,21 @@ def tune(
     about["seconds"] = round(time.perf_counter() - start, 3)
     following = sh.command("evaluate", output, valid or "TEST-DATA", *table.columns())
     sh.answer(json, f"{result.trials_}\n\nmodel: {output} ({name})\nnext: {following}", about)
+
+
+def _read_texts(
+    data: str, valid: str | None, collection: TextCollection, spec: str | None
+) -> tuple[rw.Items, rw.Items | None]:
+    """Judged pairs of a collection as items, with features computed from their fields."""
+    features = None if spec is None else rw.features.FeatureSet.from_toml(spec)
+    with sh.working(f"reading {data}"):
+        items = collection.read(data, features)
+        other = None if valid is None else collection.read(valid, like=items)
+    sh.note_content(data, items)
+    for read in items.read:
+        sh.note(f"  {read.name}: {read.kind}")
+    sh.note(f"features: {', '.join(items.feature_names or ())}")
+    return replace(items, read=()), other
 
 
 def _read_items(

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from numbers import Real
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 import numpy as np
@@ -96,6 +96,30 @@ class ColumnEncoding(msgspec.Struct, frozen=True, forbid_unknown_fields=True, om
         fill = len(self.fill) in (0, n_values) and bool(np.isfinite(self.fill).all())
         if not (distinct and parts and newest and dated and fill):
             raise DataError(f"the encoding of the column {self.name[:40]!r} is not valid.")
+
+
+class TableEncoding(Protocol):
+    """What turns a table into a matrix: an :class:`Encoding`, or the features of a feature set."""
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The names of the features."""
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The columns that it reads."""
+
+    @property
+    def columns(self) -> tuple[ColumnEncoding, ...]:
+        """The columns that become features by themselves."""
+
+    def encode(
+        self, table: Mapping[str, Any], *, strict: bool = False, qid: Any = None
+    ) -> FloatArray:
+        """The features of a table, given as {name: cells}."""
+
+    def warn_of_unknown(self, table: Mapping[str, Any], where: str = "X") -> None:
+        """Warn of levels that training did not have."""
 
 
 class Encoding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwright.data.columns import Encoding, Read, reading_table
-from rankwright.data.display import html_table
+from rankwright.data.columns import Read, TableEncoding, reading_table
 from rankwright.data.inputs import checked_rows
 from rankwright.data.queries import Queries
 from rankwright.data.vocabulary import as_ids, read_only, row_numbers
@@ -60,7 +59,7 @@ class Items:
         The lines that the reader skipped.
     weight : (n_items,) float64 or None
         The weight of each row, for ``fit(..., sample_weight=items.weight)``.
-    encoding : Encoding or None
+    encoding : Encoding, FittedFeatures or None
         How text, booleans and dates of a table became the columns of ``X``; None if it has only
         numbers.
     read : tuple of Read
@@ -83,7 +82,7 @@ class Items:
     comment: NDArray[Any] | None = None
     bad_lines: tuple[BadLine, ...] = ()
     weight: NDArray[np.float64] | None = None
-    encoding: Encoding | None = None
+    encoding: TableEncoding | None = None
     read: tuple[Read, ...] = ()
 
     def __post_init__(self) -> None:

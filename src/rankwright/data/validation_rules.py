@@ -282,7 +282,7 @@ def _columns(items: Items, features: Sequence[int]) -> tuple[str, ...]:
     names = [items.feature_names[k] for k in features]
     if items.encoding is not None:
         made = {name: c.name for c in items.encoding.columns for name in c.feature_names()}
-        names = [made[name] for name in names]
+        names = [made[name] for name in names if name in made]
     return tuple(dict.fromkeys(names))
 
 

@@ -44,6 +44,10 @@ from rankwright.features.value_features import (
 )
 
 SHORT = 30  # mean words of a field whose letters and exact matches are compared
+USUAL_TEXTS = frozenset({
+    "title", "name", "heading", "text", "body", "content", "description", "abstract", "summary",
+    "snippet", "product_title", "keywords",
+})  # fmt: skip
 SAMPLE = 2_000  # cells that are looked at to choose features
 
 Plain = (
@@ -283,11 +287,12 @@ def choose_features(
             continue
         mean = _mean_words(name, sample)
         kind = "text" if mean is None else kind_of(name, sample)[0]
-        if kind == "text" and (mean is None or mean >= 1.0) and has_query:
-            free = mean is not None and mean > MANY_WORDS / 2
-            if mean is None or free or left_out(name, sample, "text"):
-                texts.append((name, mean or MANY_WORDS))
-                why[name] = f"text, {mean or 0:.0f} words on average"
+        if kind == "text" and has_query:
+            words = MANY_WORDS if mean is None else mean
+            usual = name.lower() in USUAL_TEXTS
+            if usual or words > MANY_WORDS / 2 or left_out(name, sample, "text"):
+                texts.append((name, words))
+                why[name] = f"text, {words:.1f} words on average"
                 continue
         if reason_out := left_out(name, sample, kind):
             why[name] = f"left out: {reason_out}"

@@ -200,6 +200,13 @@ class FeatureSet(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.n_features_in_ = len(encoding.sources)
         self.feature_names_in_ = np.array(encoding.sources, dtype=object)
 
+    @classmethod
+    def of(cls, encoding: FittedFeatures) -> Self:
+        """A fitted feature set, from the encoding of items that were made by one."""
+        features = cls()
+        features._declare(encoding)
+        return features
+
     def _declare(self, encoding: FittedFeatures) -> None:
         """Take parameters and what was learned from a model file."""
         declared = encoding.declared

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.data.columns import Encoding, check_names
+from rankwright.data.columns import ColumnEncoding, Encoding, check_names
 from rankwright.exceptions import DataError
 from rankwright.features.base import (
     QUERY,
@@ -93,6 +93,11 @@ class FittedFeatures:
         """The class of each feature."""
         pairs = zip(self.parts, self.declaration.features, strict=True)
         return {name: type(feature).__name__ for name, feature in pairs}
+
+    @property
+    def columns(self) -> tuple[ColumnEncoding, ...]:
+        """The encodings of the fields that are features by themselves."""
+        return self._levels.columns
 
     @property
     def compares(self) -> bool:

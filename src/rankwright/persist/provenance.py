@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from rankwright import __version__
-from rankwright.data.columns import Encoding, column_statistics
+from rankwright.data.columns import TableEncoding, column_statistics
 
 if TYPE_CHECKING:
     from rankwright.data.items import Items
@@ -208,13 +208,13 @@ def _facts(items: Items, name: str) -> dict[str, Any]:
     return facts
 
 
-def _text_features(encoding: Encoding | None) -> dict[str, list[str]]:
+def _text_features(encoding: TableEncoding | None) -> dict[str, list[str]]:
     columns = () if encoding is None else encoding.columns
     return {c.name: c.feature_names() for c in columns if c.kind == "text"}
 
 
 def _levels(
-    encoding: Encoding | None, statistics: Mapping[str, Mapping[str, float]]
+    encoding: TableEncoding | None, statistics: Mapping[str, Mapping[str, float]]
 ) -> dict[str, dict[str, float]]:
     """The share of each level, from the means of its feature."""
     shares = {}

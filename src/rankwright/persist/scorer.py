@@ -178,6 +178,26 @@ class SavedScorer:
         scores = self.decision_function(X, qid)
         return Queries.from_ids(qid, len(scores)).places(scores)
 
+    def contributions(self, rows: FloatArray) -> dict[str, FloatArray]:
+        """How the scores of one query's rows change when a feature is as in their mean row.
+
+        The features that were made of one column of a table are changed together; without names,
+        features are numbered from 1.
+        """
+        if self.encoding is not None:
+            parts = self.encoding.parts
+        else:
+            names = self.feature_names or tuple(map(str, range(1, self.n_features + 1)))
+            parts = {name: slice(k, k + 1) for k, name in enumerate(names)}
+        known = ~np.isnan(rows)
+        means = np.where(known, rows, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+        scores, changes = self.decision_function(rows), {}
+        for name, chosen in parts.items():
+            changed = rows.copy()
+            changed[:, chosen] = means[chosen]
+            changes[name] = scores - self.decision_function(changed)
+        return changes
+
     def _apply(self, function: Callable[[Any], FloatArray], X: Any, qid: Any) -> FloatArray:
         rows = _as_rows(X, self.encoding or self.feature_names, self.n_features, qid)
         self._check_values(rows)

@@ -15,11 +15,13 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwright._typing import FloatArray, IntArray, MatrixLike
+from rankwright.data.columns import Encoding
 from rankwright.data.inputs import checked_rows, encoded_words
 from rankwright.data.items import Items
 from rankwright.data.queries import Queries
 from rankwright.features.encoder import TableEncoder
 from rankwright.features.feature_set import FeatureSet
+from rankwright.features.fitted import FittedFeatures
 from rankwright.rankers import schema
 from rankwright.scoring.base import Transform, row_blocks
 from rankwright.scoring.transforms import Affine, Polynomial, QueryScale
@@ -398,6 +400,9 @@ def with_encoding(model: BaseEstimator, items: Items) -> Any:
     name_features(model, items.feature_names)
     if items.encoding is None:
         return model
+    if isinstance(items.encoding, FittedFeatures):
+        return RankPipeline([("features", FeatureSet.of(items.encoding)), ("rank", model)])
+    assert isinstance(items.encoding, Encoding)
     encoder = TableEncoder.of(items.encoding, items.read)
     return RankPipeline([("encode", encoder), ("rank", model)])
 

@@ -176,14 +176,8 @@ def _explain(
         )
     if not items:
         return
-    rows, scores = table.rows, score(table, served)
-    known = ~np.isnan(rows)
-    means = np.where(known, rows, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
-    columns = {}
-    for name, chosen in served.parts.items():
-        changed = rows.copy()
-        changed[:, chosen] = means[chosen]
-        columns[name] = (scores - served.model.decision_function(changed))[order].tolist()
+    changes = served.model.contributions(table.rows)
+    columns = {name: change[order].tolist() for name, change in changes.items()}
     for item, values in zip(items, zip(*columns.values(), strict=True), strict=True):
         item.contributions = dict(zip(columns, values, strict=True))
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import os
 import re
@@ -16,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rankwright._typing import FloatArray
+from rankwright.data.io.collection import read_rows
 from rankwright.data.io.files import read_text
 from rankwright.data.io.items import COLUMN_NAMES, detect_format
 from rankwright.data.io.tables import read_jsonl_rows
@@ -179,22 +178,8 @@ def _read_run_rows(path: Path) -> list[Row]:
 
 
 def _read_rows(path: Path) -> list[Row]:
-    """The rows of a CSV, TSV or JSONL file."""
-    if detect_format(path) == "jsonl":
-        return read_jsonl_rows(path)  # a document may lack a url
-    text = read_text(path)
-    separator = b"\t" if b"\t" in text.first_line else b","
-    reader = csv.DictReader(io.StringIO(text.decode(), newline=""), delimiter=separator.decode())
-    rows = []
-    try:
-        for row in reader:
-            if None in row or None in row.values():
-                reason = "another number of columns than line 1"
-                text.refuse(reader.line_num, 1, reason, "quote cells that hold a separator")
-            rows.append(row)
-    except csv.Error as error:
-        text.refuse(reader.line_num + 1, 1, f"not CSV ({error})", "shorten the text, or use JSONL")
-    return rows
+    """The rows of a CSV, TSV or JSONL file; features in JSONL are fields."""
+    return read_jsonl_rows(path) if detect_format(path) == "jsonl" else read_rows(path)
 
 
 def _read_query_texts(path: Path) -> dict[str, str]:
