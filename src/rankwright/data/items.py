@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwright.data.columns import Read, TableEncoding, reading_table
+from rankwright.data.display import html_table
 from rankwright.data.inputs import checked_rows
 from rankwright.data.queries import Queries
 from rankwright.data.vocabulary import as_ids, read_only, row_numbers
