@@ -13,6 +13,7 @@ from sklearn.exceptions import NotFittedError
 from threadpoolctl import threadpool_info
 
 import rankwright as rw
+from rankwright.data import make_shop_log
 from rankwright.data.datasets.synthetic import make_ratings
 from rankwright.exceptions import DataError, ParameterError, RankwrightWarning
 from rankwright.recommend import Filter, Recommendation
@@ -51,17 +52,28 @@ def test_all_users_at_once_get_what_each_gets_alone(model, events) -> None:
         assert [item for item, _ in found[user]] == [item for item, _ in model.recommend(user, 4)]
 
 
-def test_the_blend_is_not_worse_than_its_best_expert_on_validation(model) -> None:
+def test_the_blend_is_not_worse_than_its_best_expert_for_either_horizon(model) -> None:
     tables = model.model_.validation_
-    names = set(tables["next"]) - {"blend"}
-    best = {q: max(table[name] for name in names) for q, table in tables.items()}
-
-    def value(name: str) -> float:
-        ratio = {question: table[name] / best[question] for question, table in tables.items()}
-        return ratio["next"] + 5.0 * min(ratio["period"], 1.0)
-
     assert set(tables) == {"next", "period"}
-    assert value("blend") >= max(map(value, names)) - 1e-9
+    for table in tables.values():
+        assert table["blend"] >= 0.997 * max(table[name] for name in set(table) - {"blend"})
+
+
+def test_lists_for_the_next_item_and_for_the_coming_time_have_their_own_weights() -> None:
+    log = make_shop_log(6000, 300, 100, random_state=0)
+    model = rw.Recommender(random_state=0).fit(log)
+    user = log.users[0]
+    soon, later = (model.recommend(user, horizon=name) for name in ("next", "period"))
+    assert soon == model.recommend(user) != later
+    assert model.recommend_all([user], horizon="period")[user] == later
+    assert model.recommend_new([log.items[0]], horizon="next") == model.recommend_new(
+        [log.items[0]]
+    )
+    with pytest.raises(rw.exceptions.ParameterError, match="horizon"):
+        model.recommend(user, horizon="soon")
+    ratings = rw.Recommender(random_state=0).fit(make_ratings(30, 20, random_state=0).ratings)
+    with pytest.raises(rw.exceptions.ParameterError, match="horizon"):
+        ratings.recommend(ratings.data_.users[0], horizon="next")
 
 
 def test_a_new_user_is_one_with_the_same_history(model, events) -> None:

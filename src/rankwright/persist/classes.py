@@ -174,6 +174,7 @@ OTHERS = {
     "Popularity": "rankwright.recommend.events.base",
     "ItemCosine": "rankwright.recommend.events.neighbors",
     "NextItems": "rankwright.recommend.events.neighbors",
+    "SLIT": "rankwright.recommend.events.sequences",
     "EASE": "rankwright.recommend.events.least_squares",
     "ImplicitALS": "rankwright.recommend.events.least_squares",
     "ItemContent": "rankwright.recommend.events.content",

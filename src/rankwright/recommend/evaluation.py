@@ -293,6 +293,7 @@ def evaluate_top_n(
     n: int = 10,
     *,
     test_size: float = 0.1,
+    horizon: str | None = None,
     random_state: int = 0,
     **fit: Any,
 ) -> TopNReport:
@@ -306,6 +307,9 @@ def evaluate_top_n(
         ``test_size`` of all events) or a Split, such as ``leave_out(data.user)`` for a random
         event of each user
     n : length of the lists
+    horizon : "next", "period" or None
+        What the lists are for, as in ``Recommender.recommend``; None is "period" if the whole test
+        part is later than the training part, else "next".
     random_state : seed of the bootstrap
     **fit : passed to ``fit``, such as ``item_features``
 
@@ -340,7 +344,9 @@ def evaluate_top_n(
             RankwrightWarning,
             stacklevel=2,
         )
-    lists = model.recommend_all(train.users[users], n).number
+    if horizon is None and train.time is not None and test.time is not None and len(train):
+        horizon = "period" if test.time.min() >= train.time.max() else "next"
+    lists = model.recommend_all(train.users[users], n, horizon=horizon).number
     left_out = _left_out(data, test, users, last=last)
     return report_of(lists, users, train, relevant, random_state=random_state, left_out=left_out)
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 Exclude: TypeAlias = Iterable[Id] | None  # "taken", None, or ids to leave out as well
 Allow: TypeAlias = "Filter | Collection[Id] | Callable[[Any], bool] | None"
 
+HORIZONS = ("next", "period")  # what a list is for: the next item, or the coming time
 POOL = 10  # candidates for each place of a list that is capped or made diverse
 CELLS = 2**22  # cosines at once
 CACHED = 2**25  # cosines that are kept for the next lists
@@ -87,10 +88,15 @@ class Selection:
     data : Histories or Ratings
     exclude : "taken", None (a taken item may come again) or item ids to leave out as well
     filter : Filter, a collection of ids, a function of an id, or None
+    horizon : "next", "period" or None, what the lists are for
     """
 
     def __init__(
-        self, data: Histories | Ratings, exclude: Exclude = "taken", filter: Allow = None
+        self,
+        data: Histories | Ratings,
+        exclude: Exclude = "taken",
+        filter: Allow = None,
+        horizon: str | None = None,
     ) -> None:
         items = data.item_vocabulary
         self.exclude_taken = exclude is not None
@@ -101,6 +107,9 @@ class Selection:
         if exclude is not None and not isinstance(exclude, str):
             self.allowed[_known(items, exclude, "exclude")] = False
         self._category = _categories(items, self.filter.categories)
+        if horizon not in (None, *HORIZONS):
+            raise ParameterError(f'horizon={horizon!r}: give "next", "period" or None.')
+        self.horizon = horizon
         self._data = data
         self._cosines: dict[int, NDArray[np.float32]] = {}
 

@@ -82,16 +82,16 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
     reference : "random", "dense" or "similar", default "random"
         Random users, those with most ratings, or for each user the most similar ones.
     experts : list of experts or None, default None
-        For interactions; see ``rankwright.recommend.events``. None takes all of them.
+        For interactions; see ``rankwright.recommend.events``. None takes those that suit the size
+        of the data; experts that add nothing are dropped.
     holdout : "both", "next" or "period", default "both"
         For interactions, what the experts are weighed by: the last item of each user (what comes
         next in a session), all items of the last tenth of the events (what a user takes in the
-        coming time), or both: as good as the best expert in the coming time, then the next item.
-        Without times it is "next".
+        coming time), or both: then ``recommend(horizon=...)`` chooses. Without times it is "next".
     combiner : "auto", "search" or "ranksvm", default "auto"
         For interactions, how the experts are weighed: a search for a high NDCG@10 of the held-out
-        items, from mostly popularity or from the weights of a RankSVM. "auto" takes RankSVM where
-        only the next item is held out. The weights are never worse than the best expert there.
+        items, from equal weights ("search") or from those of a RankSVM. The weights are never worse
+        than the best expert there.
     event_weights : mapping of event types to weights, or None, default None
         For interactions with types, such as ``{"view": 1, "purchase": 5, "dislike": -1}``; 0 drops
         the events of a type. None takes each event with its own weight.
@@ -382,7 +382,13 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
             )
 
     def recommend(
-        self, user: Id, n: int = 10, *, exclude: Exclude = "taken", filter: Allow = None
+        self,
+        user: Id,
+        n: int = 10,
+        *,
+        exclude: Exclude = "taken",
+        filter: Allow = None,
+        horizon: str | None = None,
     ) -> list[Recommendation]:
         """The best items for a user of the data, among those the user has not taken or rated.
 
@@ -393,20 +399,35 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         exclude : "taken", None (taken items may come again), or ids to leave out as well
         filter : a :class:`~rankwright.recommend.lists.Filter`, the only ids allowed, a function of
             an id, or None
+        horizon : "next", "period" or None
+            With interactions, what the list is for: what the user takes next, such as in a visit
+            that goes on, or takes in the coming time, such as in a mail. None is "next", unless
+            ``holdout="period"``.
         """
         _check_n("recommend", n)
-        return self._list(self._known(user), n, exclude, filter)
+        selection = self._selection(exclude, filter, horizon)
+        best: ListBlock = self._backend.lists(self._known(user), n, selection)
+        return next(best.lists(self._data.items))
+
+    def _selection(self, exclude: Exclude, filter: Allow, horizon: str | None) -> Selection:
+        if horizon is not None and not self._is_events:
+            raise ParameterError(
+                f"horizon={horizon!r} is for interactions; this recommender was fitted on ratings."
+            )
+        return Selection(self._data, exclude, filter, horizon)
 
     def _known(self, user: Id) -> Any:
         numbers = self._user_numbers([user])
         return self._backend.known(numbers)
 
-    def _list(self, history: Any, n: int, exclude: Exclude, filter: Allow) -> list[Recommendation]:
-        best: ListBlock = self._backend.lists(history, n, Selection(self._data, exclude, filter))
-        return next(best.lists(self._data.items))
-
     def recommend_new(
-        self, ratings: Any, n: int = 10, *, exclude: Exclude = "taken", filter: Allow = None
+        self,
+        ratings: Any,
+        n: int = 10,
+        *,
+        exclude: Exclude = "taken",
+        filter: Allow = None,
+        horizon: str | None = None,
     ) -> Any:
         """The best items for a new user, or for several at once; nothing is retrained.
 
@@ -418,11 +439,11 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
             item that is taken twice the last place counts, and the weights add up, as for known
             users. Items that are not in the data are left out of a session with a warning. A
             rating far outside the scale of the data is used as it is, with a warning.
-        n, exclude, filter : as in ``recommend``
+        n, exclude, filter, horizon : as in ``recommend``
         """
         _check_n("recommend_new", n)
         check_is_fitted(self)
-        selection = Selection(self._data, exclude, filter)
+        selection = self._selection(exclude, filter, horizon)
         if not _is_batch(ratings, list | Mapping if self._is_events else Mapping):
             return next(self._new_lists([ratings], n, selection).lists(self._data.items))
         if isinstance(ratings, Mapping):
@@ -459,6 +480,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         *,
         exclude: Exclude = "taken",
         filter: Allow = None,
+        horizon: str | None = None,
         output: str | os.PathLike[str] | None = None,
         progress: Callable[[int, int], object] | bool = False,
     ) -> Any:
@@ -466,7 +488,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        users, n, exclude, filter : as in ``recommend``
+        users, n, exclude, filter, horizon : as in ``recommend``
         output : path or None
             Write the lists to this JSON Lines (``.jsonl``) or Parquet (``.parquet``) file, a block
             of users at a time, and return their number.
@@ -480,7 +502,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         _check_n("recommend_all", n)
         ids = (self._data.users if users is None else as_ids(users, "users")).tolist()
         numbers = self._user_numbers(ids)
-        blocks = self._blocks(ids, numbers, n, Selection(self._data, exclude, filter))
+        blocks = self._blocks(ids, numbers, n, self._selection(exclude, filter, horizon))
         if progress:
             blocks = with_progress(blocks, len(ids), progress)
         if output is not None:

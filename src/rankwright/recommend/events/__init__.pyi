@@ -6,3 +6,4 @@ from .least_squares import EASE as EASE
 from .least_squares import ImplicitALS as ImplicitALS
 from .neighbors import ItemCosine as ItemCosine
 from .neighbors import NextItems as NextItems
+from .sequences import SLIT as SLIT

@@ -123,6 +123,40 @@ def count_common(pairs, kept, column_of, start, stop, gram):
 
 
 @njit(cache=True, nogil=True)
+def count_transitions(pairs, lags, kept, column_of, gram, product, start, stop):
+    """Sums over training rows: products of inputs, and of inputs and targets, row by row.
+
+    pairs        EventPairs
+    lags         (window, window + 1) what two items add to gram, by their distance and by how many
+                 items follow the later one; (n_ahead,) to product, by their distance less 1
+    kept         (n_kept,) item numbers
+    column_of    (n_items,) the index of an item in kept, or -1
+    gram         (n_kept, n_kept) float64              added to
+    product      (n_kept, n_kept) float32              added to
+    start, stop  rows to do
+    """
+    together, ahead = lags
+    window = len(together)
+    for row in range(start, stop):
+        item = kept[row]
+        for at in range(pairs.by_item[item], pairs.by_item[item + 1]):
+            entry = pairs.entry[at]
+            user = pairs.user[entry]
+            first, last = pairs.ptr[user], pairs.ptr[user + 1]
+            n_after = min(last - 1 - entry, window)
+            for other in range(max(first, entry - window + 1), entry + 1):
+                column = column_of[pairs.item[other]]
+                if column >= 0:
+                    gram[row, column] += together[entry - other, n_after]
+            for other in range(entry + 1, min(last, entry + 1 + len(ahead))):
+                column, apart = column_of[pairs.item[other]], other - entry
+                if column >= 0:
+                    product[row, column] += np.float32(ahead[apart - 1])
+                    if apart < window:
+                        gram[row, column] += together[apart, min(last - 1 - other, window)]
+
+
+@njit(cache=True, nogil=True)
 def add_neighbors(rows, decay, neighbor, similarity, start, stop, scores):
     """Add up the similarities of what is near the items of each history.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
@@ -20,36 +21,47 @@ from rankwright.recommend.events.content import Content, ItemContent, UserConten
 from rankwright.recommend.events.histories import Histories, HistoryRows, check_weights
 from rankwright.recommend.events.least_squares import EASE, ImplicitALS
 from rankwright.recommend.events.neighbors import ItemCosine, NextItems
+from rankwright.recommend.events.sequences import SLIT
 from rankwright.recommend.events.weights import (
     COMBINERS,
     HOLDOUTS,
+    N_SEGMENTS,
     ExpertCandidates,
     Holdout,
-    Search,
     best_items,
     held_out,
+    learned_weights,
     row_rms,
     scaled,
 )
 from rankwright.recommend.explanations import EventExplanation, Taken
-from rankwright.recommend.lists import POOL, ListBlock, Selection, nearest_users, user_cosine
+from rankwright.recommend.lists import (
+    HORIZONS,
+    POOL,
+    ListBlock,
+    Selection,
+    nearest_users,
+    user_cosine,
+)
 
 CELLS = 2**21  # scores in a block of users
+LARGE = 2_000_000  # pairs of users and items above which experts step aside
 N_COLD = 5  # an item with fewer users is cold
 N_USERS = 1000  # users of each holdout that the weights are learned on
 
 
-def default_experts(random_state: int, features: SideFeatures) -> list[Expert]:
-    experts: list[Expert] = [
-        Popularity(half_life=None),
-        Popularity(half_life=0.1),
-        Popularity(half_life=0.03),
-        Popularity(half_life=0.01),
-        ItemCosine(),
-        NextItems(),
-        EASE(),
-        ImplicitALS(random_state=random_state),
-    ]
+def default_experts(
+    random_state: int, features: SideFeatures, histories: Histories
+) -> list[Expert]:
+    """Experts for data of this size: those whose cost grows with the square of the catalog or of
+    histories step aside for millions of events, and models of order where there are no times."""
+    als = ImplicitALS(random_state=random_state)
+    soon = [NextItems(), NextItems(decay=0.4, window=3)]
+    experts: list[Expert] = [Popularity(half_life=0.1), *soon, SLIT(max_items=3000), als]
+    if len(histories) <= LARGE:
+        popularity = [Popularity(half_life=share) for share in (None, 0.1, 0.02)]
+        order = soon if histories.time is None else [*soon, SLIT()]
+        experts = [*popularity, ItemCosine(), *order, EASE(), als]
     if features.items is not None:
         experts.append(ItemContent())
     if features.users is not None:
@@ -66,29 +78,30 @@ class TopN(BaseEstimator):  # type: ignore[misc]
     For a user, the items taken later are to come before all others: bipartite feedback. Experts
     are fitted without the held-out events and score the catalog for up to 1000 users of each
     holdout: *next* (the last item of each user) and *period* (everything in the last tenth of
-    the time). Each expert's scores are divided by their root mean square over the catalog. The
-    cross-entropy method finds weights with a high NDCG@10 over the 50 best items of each expert and
-    the held-out ones. It starts at mostly popularity, or at the weights of a RankSVM that learned
-    from the same lists (bipartite feedback). NDCG@10 is divided by that of the best expert; the
-    period counts five times, but no more than its best expert. If one expert alone is better than
-    the weights found, it gets more weight until they are no worse. Experts with less than 1 % of
-    the weight are dropped, except features, which serve new items and users. Then the experts are
-    fitted on all events. Where there is one expert only, nothing is held out.
+    the time). Each expert's scores are divided by their root mean square over the catalog. What
+    comes next in a session and what users take in the coming time need different weights, so each
+    of these horizons has its own: those with a high NDCG@10 over the 50 best items of each expert
+    and the held-out ones, found by the cross-entropy method from the weights of a RankSVM that
+    learned from the same lists. They are no worse there than the best expert alone. Users with
+    short, middle and long histories get weights of their own where these are surely better.
+    Experts that add nothing are dropped, except features, which serve new items and users. Then
+    the others are fitted on all events. Where there is one expert only, nothing is held out.
 
     Parameters
     ----------
     experts : list of Expert or None (the defaults)
     holdout : "both", "next" or "period"
-        The events that the weights are learned on. Of both, the period comes first.
+        The events that the weights are learned on: those of each horizon, or of one for both.
     combiner : "auto", "search" or "ranksvm"
-        Where the search of the weights starts: at mostly popularity, or at those of a RankSVM.
-        "auto" takes RankSVM where only the next item is held out.
+        Where the search of the weights starts: at equal ones ("search"), or at those of a RankSVM.
     random_state : seed
 
     Attributes
     ----------
     experts_ : list of Expert
-    weight_ : (n_experts,) float64
+    weight_ : (n_experts,) float64, for the next item, averaged over segments of users
+    weights_ : (n_horizons, n_segments, n_experts) float64, for the next item and the coming time
+    edges_ : (n_segments - 1,) float64, lengths of histories at which a segment starts
     validation_ : dict, NDCG@10 of each expert and of the blend on held-out events
     n_new_events_ : int, events since the last ``fit``
     """
@@ -116,7 +129,7 @@ class TopN(BaseEstimator):  # type: ignore[misc]
         self._set_histories(histories)
         given = self.experts
         if given is None:
-            given = default_experts(self.random_state, features)
+            given = default_experts(self.random_state, features, histories)
         experts = [clone(check_expert(expert)) for expert in given]
         if not experts:
             raise ParameterError("experts=[]: give one expert or more, or None for the defaults.")
@@ -125,7 +138,7 @@ class TopN(BaseEstimator):  # type: ignore[misc]
                 expert.fit(histories, need_features(features.items, "item"))
             if isinstance(expert, UserContent):
                 expert.fit(histories, need_features(features.users, "user"))
-        self.weight_ = np.ones(len(experts))
+        self.weights_, self.edges_ = np.ones((len(HORIZONS), 1, len(experts))), np.zeros(0)
         self.validation_: dict[str, dict[str, float]] = {}
         train, holdouts = held_out(histories, self.holdout) if len(experts) > 1 else (histories, [])
         if holdouts:
@@ -133,9 +146,11 @@ class TopN(BaseEstimator):  # type: ignore[misc]
                 expert.fit(train)
             self._learn_weights(experts, train, holdouts)
         # Attributes serve new items and users, whatever they add for others.
-        kept = (self.weight_ > 0) | [isinstance(expert, Content) for expert in experts]
+        content = [isinstance(expert, Content) for expert in experts]
+        kept = np.asarray(content) | (self.weights_.max(axis=(0, 1)) > 0)
         self.experts_ = [experts[at] for at in np.flatnonzero(kept)]
-        self.weight_ = self.weight_[kept]
+        self.weights_ = self.weights_[:, :, kept]
+        self.weight_ = self.weights_[0].mean(axis=0)
         for expert in self.experts_:
             expert.refit(histories)
         self.n_new_events_ = 0
@@ -145,19 +160,17 @@ class TopN(BaseEstimator):  # type: ignore[misc]
         self, experts: list[Expert], train: Histories, holdouts: list[Holdout]
     ) -> None:
         rng, tie = np.random.default_rng(self.random_state), popularity_rank(train)
-        tables = {
-            holdout.name: ExpertCandidates(experts, train, holdout.sample(N_USERS, rng), tie)
-            for holdout in holdouts
-        }
-        popular = [getattr(expert, "half_life", None) is not None for expert in experts]
-        search = Search(tables, popular, self.combiner)
-        self.weight_ = search.run()
-        names = [*map(_label, experts), "blend"]
-        ndcg = np.column_stack([search.alone, search.ndcg(self.weight_[None])]).tolist()
-        self.validation_ = {
-            name: dict(zip(names, values, strict=True))
-            for name, values in zip(tables, ndcg, strict=True)
-        }
+        lengths = np.diff(train.ptr)[holdouts[0].users]
+        shares = np.arange(1, N_SEGMENTS) / N_SEGMENTS
+        self.edges_ = np.unique(np.quantile(lengths, shares, method="higher")).astype(np.float64)
+        names, blends = [*labels(experts), "blend"], {}
+        for holdout in holdouts:
+            table = ExpertCandidates(experts, train, holdout.sample(N_USERS, rng), tie)
+            blend = blends[holdout.name] = learned_weights(table, self.combiner, self.edges_)
+            ndcg = [*blend.alone.tolist(), blend.ndcg]
+            self.validation_[holdout.name] = dict(zip(names, ndcg, strict=True))
+        only = next(iter(blends.values()))
+        self.weights_ = np.stack([blends.get(name, only).weight for name in HORIZONS])
 
     def _set_histories(self, histories: Histories) -> None:
         self._histories, self.tie_ = histories, popularity_rank(histories)
@@ -167,6 +180,13 @@ class TopN(BaseEstimator):  # type: ignore[misc]
         self._set_histories(histories)
         if len(self.weight_) != len(self.experts_) or (self.weight_ < 0).any():
             raise DataError("TopN.weight_: one number >= 0 for each expert needed.")
+        if getattr(self, "weights_", None) is None:  # older files have one set of weights
+            self.weights_, self.edges_ = np.tile(self.weight_, (2, 1, 1)), np.zeros(0)
+        if self.weights_.shape != (len(HORIZONS), len(self.edges_) + 1, len(self.experts_)):
+            raise DataError(
+                f"TopN.weights_ has the shape {self.weights_.shape}: one number for each horizon, "
+                "segment and expert needed."
+            )
         for expert in self.experts_:
             expert.prepare(histories)
 
@@ -175,6 +195,8 @@ class TopN(BaseEstimator):  # type: ignore[misc]
         return {
             "experts_": Holds((Expert,), several=True),
             "weight_": floats("n_experts", low=0.0),
+            "weights_": floats("n_horizons", "n_segments", "n_experts", low=0.0, optional=True),
+            "edges_": floats("n_edges", low=0.0, optional=True),
             "validation_": Holds((dict,)),
             "n_new_events_": integer(low=0),
             "tie_": Learned("i", ("n_items",), low=0, high="n_items"),
@@ -199,11 +221,13 @@ class TopN(BaseEstimator):  # type: ignore[misc]
             expert.refit(self._histories)
         self.n_new_events_ = 0
 
-    def scores(self, rows: HistoryRows, *, personal: bool = False) -> Scores:
+    def scores(
+        self, rows: HistoryRows, horizon: str | None = None, *, personal: bool = False
+    ) -> Scores:
         """Scores of all items for some histories, (n_rows, n_items); ``personal`` leaves out the
         experts that do not look at the history."""
         total = np.zeros((rows.n_rows, self._histories.n_items), np.float32)
-        for expert, weight in zip(self.experts_, self._weights(rows), strict=True):
+        for expert, weight in zip(self.experts_, self._weights(rows, horizon), strict=True):
             if (personal and not expert.personal) or not weight.any():
                 continue
             scores = scaled(expert.scores(rows))
@@ -217,10 +241,12 @@ class TopN(BaseEstimator):  # type: ignore[misc]
     def _item_contents(self) -> list[ItemContent]:
         return [expert for expert in self.experts_ if isinstance(expert, ItemContent)]
 
-    def _weights(self, rows: HistoryRows) -> list[Scores]:
-        """The weight of each expert, one or (n_rows, 1): users without a history, but with
-        features, get what users like them take."""
-        weights = [np.full((1, 1), weight, np.float32) for weight in self.weight_]
+    def _weights(self, rows: HistoryRows, horizon: str | None = None) -> list[Scores]:
+        """The weight of each expert, (n_rows, 1): users without a history, but with features, get
+        what users like them take."""
+        table = self.weights_[HORIZONS.index(horizon or HORIZONS[0])].astype(np.float32)
+        segment = np.searchsorted(self.edges_, np.diff(rows.ptr), side="right")
+        weights = list(table[segment].T[:, :, None])
         empty = np.diff(rows.ptr) == 0
         for at, expert in enumerate(self.experts_):
             if isinstance(expert, UserContent) and len(rows.user) and empty.any():
@@ -244,21 +270,24 @@ class TopN(BaseEstimator):  # type: ignore[misc]
         """The n best items of each row, -1 where there are fewer; -inf is never taken."""
         return best_items(scores, self.tie_, n)
 
-    def parts(self, rows: HistoryRows, item: int) -> tuple[dict[str, float], Scores]:
+    def parts(
+        self, rows: HistoryRows, item: int, horizon: str | None = None
+    ) -> tuple[dict[str, float], Scores]:
         """What each expert adds to the score of an item for one history, and what each item of the
         history adds."""
         (items, weight), parts = rows.row(0), {}
         added = np.zeros(len(items), np.float32)
-        for expert, share in zip(self.experts_, self._weights(rows), strict=True):
+        names, weights = labels(self.experts_), self._weights(rows, horizon)
+        for name, expert, share in zip(names, self.experts_, weights, strict=True):
             if not share.any():
                 continue
             scores = expert.scores(rows)
             scale = np.float32(share[0, 0] / row_rms(scores)[0])
-            parts[_label(expert)] = float(scale * scores[0, item])
+            parts[name] = float(scale * scores[0, item])
             if expert.personal and len(items):
                 by_item = expert.contributions(items, weight, item, weighted=rows.weighted)
                 by_item = scale * by_item
-                parts[_label(expert)], added = float(by_item.sum()), added + by_item
+                parts[name], added = float(by_item.sum()), added + by_item
         return parts, added
 
 
@@ -307,7 +336,7 @@ class EventBackend:
 
     def lists(self, histories: HistoryRows, n: int, selection: Selection) -> ListBlock:
         """The best items for each history."""
-        scores = self.model.scores(histories)
+        scores = self.model.scores(histories, selection.horizon)
         if selection.exclude_taken:
             scores[histories.number, histories.item] = -np.inf
             scores[self.data.disliked_in(histories)] = -np.inf
@@ -423,7 +452,13 @@ def need_features(features: Attributes | None, kind: str) -> Attributes:
     return features
 
 
-def _label(expert: Expert) -> str:
-    if isinstance(expert, Popularity) and expert.half_life is not None:
-        return f"Popularity ({expert.half_life:g})"
-    return type(expert).__name__
+def labels(experts: list[Expert]) -> list[str]:
+    """A name of each expert: its class, with parameters where two have one class."""
+    kinds = Counter(type(expert) for expert in experts if not isinstance(expert, Popularity))
+    names = []
+    for expert in experts:
+        name = type(expert).__name__
+        if isinstance(expert, Popularity) and expert.half_life is not None:
+            name = f"Popularity ({expert.half_life:g})"
+        names.append(repr(expert) if kinds[type(expert)] > 1 else name)
+    return names

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -17,14 +17,7 @@ from rankwright.runtime import active_engine, map_blocks
 
 HOLDOUTS = ("both", "next", "period")
 COMBINERS = ("auto", "search", "ranksvm")
-# What comes next in a session is far easier to tell than what a user takes in the coming time, and
-# the weights that are best for one are bad for the other. So the coming time comes first, up to the
-# value of its best expert; what is beyond that is not worth a loss for the next item.
-PERIOD_SHARE = 5.0  # of the period; the next item has 1
 PERIOD = 0.1  # share of the pairs in the last period
-# One held-out period has few users and its own fashion. The search starts at weights that work in
-# most periods: mostly what is popular now.
-POPULARITY_START = 4.0  # weight of popularity with a half-life; others have 1
 MIN_HISTORY = 2  # items that must be left of a history
 N_TOP = 50  # candidates of a user: so many of each expert, and the held-out items
 N_TRIALS = 128  # in a round of the search; half of them mirror the others
@@ -32,6 +25,11 @@ TEMPERATURES = (0.02, 0.02, 0.01, 0.01, 0.01)  # a value so much below the best 
 SPREAD = 1.2  # standard deviation of the logarithms of the weights at the start
 SHRINKAGE = 0.7  # the least factor of the spread in a round: it must not collapse on one trial
 MIN_WEIGHT = 0.01  # an expert with less is dropped
+NO_LOSS = 0.003  # an expert is dropped if the share of NDCG@10 that is lost without it is below
+N_SEGMENTS = 3  # of users, by the length of their histories
+LOCAL_SPREAD = 0.6  # as SPREAD, around the weights of all users
+N_SHRUNK = 300.0  # users of a segment whose own weights count as much as those of all
+SURE = 1.64  # standard errors by which weights of a segment must be better
 BLOCK = 2**22  # scores of trials at once
 DISCOUNT = 1.0 / np.log2(np.arange(2, 12))
 
@@ -104,7 +102,14 @@ class ExpertCandidates:
     absent : (n_users, width) float32, -inf where there is no candidate, else 0
     relevant : (n_users, width) float32, 1 for what the user took
     listed : (n_users, width) bool, whether an expert listed the candidate
+    length : (n_users,) of the histories
     """
+
+    scores: Scores
+    absent: Scores
+    relevant: Scores
+    listed: BoolArray
+    length: IntArray
 
     def __init__(self, experts: list[Expert], train: Histories, holdout: Holdout, tie: IntArray):
         parts = [self._part(experts, train, holdout, block, tie) for block in holdout.blocks]
@@ -118,9 +123,7 @@ class ExpertCandidates:
 
         self.scores, self.absent = joined(0, 0.0), joined(1, -np.inf)
         self.relevant, self.listed = joined(2, 0.0), joined(3, 0.0) > 0
-        n_relevant = np.clip(self.relevant.sum(axis=1), 1, 10).astype(np.int64)
-        self._ideal = np.cumsum(DISCOUNT)[n_relevant - 1]
-        self._order = np.arange(width)
+        self.length = np.diff(train.ptr)[holdout.users]
 
     def _part(
         self,
@@ -153,25 +156,45 @@ class ExpertCandidates:
         by_an_expert[row, column] = listed[row, item]
         return kept, absent, relevant, by_an_expert
 
+    def take(self, rows: IntArray | BoolArray) -> ExpertCandidates:
+        """Some of the users."""
+        part = copy(self)
+        part.scores, part.length = self.scores[:, rows], self.length[rows]
+        for name in ("absent", "relevant", "listed"):
+            setattr(part, name, getattr(self, name)[rows])
+        return part
+
+    def of_experts(self, kept: IntArray) -> ExpertCandidates:
+        """Some of the experts."""
+        part = copy(self)
+        part.scores = self.scores[kept]
+        return part
+
     def ndcg(self, weight: FloatArray) -> FloatArray:
         """The mean NDCG@10 with each row of weights, (n_trials, n_experts)."""
+        return np.asarray(self.per_user(weight).mean(axis=1))
+
+    def per_user(self, weight: FloatArray) -> FloatArray:
+        """NDCG@10 of each user with each row of weights, (n_trials, n_users)."""
         n_trials, (_, n_users, width) = len(weight), self.scores.shape
+        n_relevant = np.clip(self.relevant.sum(axis=1), 1, 10).astype(np.int64)
+        ideal = np.cumsum(DISCOUNT)[n_relevant - 1]
         size = max(1, BLOCK // max(1, n_trials * width))
-        total_ndcg = np.zeros(n_trials)
+        ndcg, order = np.zeros((n_trials, n_users)), np.arange(width)
         for start in range(0, n_users, size):
             part = slice(start, start + size)
             total = np.tensordot(weight.astype(np.float32), self.scores[:, part], 1)
             total += self.absent[part]
-            best = best_items(total.reshape(-1, width), self._order, min(10, width))
+            best = best_items(total.reshape(-1, width), order, min(10, width))
             best = best.reshape(n_trials, -1, best.shape[1])
             row = np.arange(total.shape[1])[None, :, None]
             hits = self.relevant[part][row, np.maximum(best, 0)] * (best >= 0)
             gain = hits @ DISCOUNT[: best.shape[2]].astype(np.float32)
-            total_ndcg += (gain / self._ideal[part]).sum(axis=1)
-        return np.asarray(total_ndcg / n_users)
+            ndcg[:, part] = gain / ideal[part]
+        return ndcg
 
 
-def learned_by_ranksvm(tables: Iterable[ExpertCandidates]) -> FloatArray | None:
+def learned_by_ranksvm(table: ExpertCandidates) -> FloatArray | None:
     """Weights >= 0 of experts by RankSVM on bipartite feedback; None without any preference.
 
     A user is a query, the experts are features, and what the user took is to come before the other
@@ -181,13 +204,9 @@ def learned_by_ranksvm(tables: Iterable[ExpertCandidates]) -> FloatArray | None:
     """
     from rankwright.rankers.gradient.ranksvm import RankSVM
 
-    parts, n_before = [], 0
-    for table in tables:
-        user, column = np.nonzero(table.listed)
-        rows = table.scores[:, user, column].T.astype(np.float64)
-        parts.append((rows, table.relevant[user, column], user + n_before))
-        n_before += len(table.listed)
-    X, y, qid = (np.concatenate(column) for column in zip(*parts, strict=True))
+    qid, column = np.nonzero(table.listed)
+    X = table.scores[:, qid, column].T.astype(np.float64)
+    y = table.relevant[qid, column]
     share = np.bincount(qid, y) / np.maximum(np.bincount(qid), 1)
     kept = np.arange(X.shape[1])
     while len(kept) and ((share > 0) & (share < 1)).any():
@@ -201,73 +220,100 @@ def learned_by_ranksvm(tables: Iterable[ExpertCandidates]) -> FloatArray | None:
     return None
 
 
-class Search:
-    """Weights > 0 of experts by the cross-entropy method (Rubinstein 1999).
+class ExpertWeights(NamedTuple):
+    """Weights of experts for one horizon, and what they are worth on its held-out events."""
 
-    Trials draw the logarithms of the weights from a normal distribution, whose mean starts at
-    mostly what is ``popular`` now ("search") or at the weights of a RankSVM ("ranksvm"); "auto"
-    takes the second if only the next item is held out. The next mean and spread are those of the
-    trials, each weighted by exp(value / temperature). The best of all trials would jump with a few
+    weight: FloatArray  # (n_segments, n_experts), each row adds up to 1
+    alone: FloatArray  # (n_experts,) NDCG@10 of each expert
+    ndcg: float  # of the weights
+
+
+def learned_weights(table: ExpertCandidates, combiner: str, edges: FloatArray) -> ExpertWeights:
+    """Weights of all users, then those of segments where these are surely better.
+
+    The cross-entropy method finds weights of all users, from those of a RankSVM or from equal
+    ones. If one expert alone is better, it gets more weight until the weights are no worse. Experts
+    are dropped one by one while that loses nothing. The weights of a segment are searched around
+    these on half of its users, and used only if they are better on the other half; then they are
+    searched on all its users, and shrunk toward those of all users.
+    """
+    n_experts = len(table.scores)
+    start = learned_by_ranksvm(table) if combiner != "search" else None
+    alone = table.ndcg(np.eye(n_experts))
+    weight = searched(table, np.ones(n_experts) if start is None else start, SPREAD)
+    weight = pruned(table, no_worse_than(table, weight, alone))
+    segment = np.searchsorted(edges, table.length, side="right")
+    weights = np.tile(weight, (len(edges) + 1, 1))
+    for number in range(len(weights) if (weight > 0).sum() > 1 else 0):
+        rows = np.flatnonzero(segment == number)
+        halves = table.take(rows[::2]), table.take(rows[1::2])
+        if len(rows) < 2 * N_SEGMENTS:
+            continue
+        own = shrunk(halves[0], weight)
+        gain = halves[1].per_user(own[None])[0] - halves[1].per_user(weight[None])[0]
+        if gain.mean() > SURE * gain.std() / np.sqrt(len(gain)):
+            weights[number] = shrunk(table.take(rows), weight)
+    per_segment = [table.take(segment == k).per_user(w[None])[0] for k, w in enumerate(weights)]
+    return ExpertWeights(weights, alone, float(np.concatenate(per_segment).mean()))
+
+
+def searched(table: ExpertCandidates, start: FloatArray, spread: float) -> FloatArray:
+    """Weights by the cross-entropy method (Rubinstein 1999), which add up to 1.
+
+    Trials draw the logarithms of the weights from a normal distribution around ``start``. The next
+    mean and spread are those of the trials, each weighted by exp(value / temperature), where the
+    value is NDCG@10 over that of the best trial. The best of all trials would jump with a few
     events more; this average follows the data smoothly, so that a new fit gives nearly the same
     lists.
-
-    The value of weights is their NDCG@10, divided by that of the best expert. Of two holdouts, the
-    period counts five times, but no more than its best expert; see PERIOD_SHARE.
-
-    Attributes
-    ----------
-    alone : (n_holdouts, n_experts) NDCG@10 of each expert
     """
+    rng = np.random.default_rng(0)
+    center = np.log(np.maximum(start / start.sum(), MIN_WEIGHT))
+    deviation = np.full(len(start), spread)
+    for temperature in TEMPERATURES:
+        drawn = rng.normal(size=(N_TRIALS // 2, len(start)))
+        trials = np.exp(center + deviation * np.concatenate([drawn, -drawn]))
+        trials /= trials.sum(axis=1, keepdims=True)
+        value = table.ndcg(trials)
+        share = np.exp((value / max(value.max(), 1e-9) - 1.0) / temperature)
+        share /= share.sum()
+        logs = np.log(trials)
+        center = share @ logs
+        deviation = np.maximum(np.sqrt(share @ (logs - center) ** 2), SHRINKAGE * deviation)
+    weight = np.exp(center) / np.exp(center).sum()
+    weight[weight < MIN_WEIGHT] = 0.0
+    return np.asarray(weight / weight.sum())
 
-    def __init__(
-        self, tables: dict[str, ExpertCandidates], popular: Sequence[bool], combiner: str = "auto"
-    ) -> None:
-        self.tables = tables
-        self._n_experts = len(popular)
-        self.alone = self.ndcg(np.eye(self._n_experts))
-        self._best = np.maximum(self.alone.max(axis=1), 1e-9)
-        start = np.ones(self._n_experts)
-        if "period" in tables:
-            start[np.asarray(popular)] = POPULARITY_START
-        if combiner == "ranksvm" or (combiner == "auto" and "period" not in tables):
-            learned = learned_by_ranksvm(tables.values())
-            start = start if learned is None else learned
-        self._start = np.maximum(start / start.sum(), MIN_WEIGHT)
 
-    def value(self, ndcg: FloatArray) -> FloatArray:
-        """The value of NDCG@10 of each holdout, (n_holdouts, n_trials)."""
-        ratio = ndcg / self._best[:, None]
-        if len(self.tables) == 1:
-            return np.asarray(ratio[0])
-        return np.asarray(ratio[0] + PERIOD_SHARE * np.minimum(ratio[1], 1.0))
+def no_worse_than(table: ExpertCandidates, weight: FloatArray, alone: FloatArray) -> FloatArray:
+    """The weights, with as much more of the best expert as makes them no worse than it."""
+    single = np.eye(len(weight))[int(np.argmax(alone))]
+    more = np.linspace(0.0, 1.0, 11)[:, None]
+    mixed = (1.0 - more) * weight + more * single
+    enough = table.ndcg(mixed) >= alone.max()
+    return np.asarray(mixed[int(np.argmax(enough)) if enough.any() else -1])
 
-    def ndcg(self, weight: FloatArray) -> FloatArray:
-        """NDCG@10 of each holdout with each row of weights, (n_holdouts, n_trials)."""
-        return np.array([table.ndcg(weight) for table in self.tables.values()])
 
-    def run(self) -> FloatArray:
-        """The weights that were found, with as much more of the best expert as makes them no worse
-        than that expert alone."""
-        rng = np.random.default_rng(0)
-        center, spread = np.log(self._start), np.full(self._n_experts, SPREAD)
-        for temperature in TEMPERATURES:
-            drawn = rng.normal(size=(N_TRIALS // 2, self._n_experts))
-            trials = np.exp(center + spread * np.concatenate([drawn, -drawn]))
-            trials /= trials.sum(axis=1, keepdims=True)
-            value = self.value(self.ndcg(trials))
-            share = np.exp((value / max(value.max(), 1e-9) - 1.0) / temperature)
-            share /= share.sum()
-            logs = np.log(trials)
-            center = share @ logs
-            spread = np.maximum(np.sqrt(share @ (logs - center) ** 2), SHRINKAGE * spread)
-        weight = np.exp(center) / np.exp(center).sum()
-        weight[weight < MIN_WEIGHT] = 0.0
-        alone = self.value(self.alone)
-        single = np.eye(self._n_experts)[int(np.argmax(alone))]
-        more = np.linspace(0.0, 1.0, 11)[:, None]
-        mixed = (1.0 - more) * weight / weight.sum() + more * single
-        no_worse = self.value(self.ndcg(mixed)) >= alone.max()
-        return np.asarray(mixed[int(np.argmax(no_worse)) if no_worse.any() else -1])
+def pruned(table: ExpertCandidates, weight: FloatArray) -> FloatArray:
+    """The weights without experts that add nothing; the one that is missed least goes first."""
+    least = (1.0 - NO_LOSS) * table.ndcg(weight[None])[0]
+    while (weight > 0).sum() > 1:
+        kept = np.flatnonzero(weight)
+        trials = np.tile(weight, (len(kept), 1))
+        trials[np.arange(len(kept)), kept] = 0.0
+        trials /= trials.sum(axis=1, keepdims=True)
+        value = table.ndcg(trials)
+        if value.max() < max(least, table.ndcg(np.eye(len(weight))[kept]).max()):
+            break
+        weight = trials[int(np.argmax(value))]
+    return weight
+
+
+def shrunk(table: ExpertCandidates, weight: FloatArray) -> FloatArray:
+    """The weights of some users, searched around those of all users and shrunk toward them."""
+    kept, n_users = np.flatnonzero(weight), table.scores.shape[1]
+    own = np.zeros_like(weight)
+    own[kept] = searched(table.of_experts(kept), weight[kept], LOCAL_SPREAD)
+    return np.asarray((n_users * own + N_SHRUNK * weight) / (n_users + N_SHRUNK))
 
 
 def best_items(scores: Scores, tie: IntArray, n: int) -> NDArray[np.int64]:
