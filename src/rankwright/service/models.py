@@ -23,6 +23,7 @@ import rankwright
 from rankwright.data.columns import Encoding
 from rankwright.data.datasets.synthetic import make_queries
 from rankwright.exceptions import ModelFileError, ParameterError
+from rankwright.features.fitted import FittedFeatures
 from rankwright.persist.foreign import foreign_kind
 from rankwright.persist.format import read_file, refusing
 from rankwright.persist.provenance import Provenance
@@ -86,23 +87,19 @@ class DeployedModel:
     @property
     def encoding(self) -> Encoding | None:
         """How tables become features, if they hold more than numbers."""
-        return getattr(self.model, "encoding", None)
+        encoding = getattr(self.model, "encoding", None)
+        return encoding if isinstance(encoding, Encoding) else None
+
+    @property
+    def feature_set(self) -> FittedFeatures | None:
+        """How the fields of queries and documents become features, if the model does that."""
+        encoding = getattr(self.model, "encoding", None)
+        return encoding if isinstance(encoding, FittedFeatures) else None
 
     @cached_property
     def accepted(self) -> tuple[str, ...]:
         """The names that requests may use: columns of the table, or features."""
         return self.names if self.encoding is None else self.encoding.sources
-
-    @cached_property
-    def parts(self) -> dict[str, slice]:
-        """The features by name, or those of each column of a table."""
-        if self.encoding is None:
-            return {name: slice(k, k + 1) for k, name in enumerate(self.names)}
-        widths = [len(column.feature_names()) for column in self.encoding.columns]
-        ends = np.cumsum(widths).tolist()
-        names = [column.name for column in self.encoding.columns]
-        pairs = zip(names, widths, ends, strict=True)
-        return {name: slice(end - width, end) for name, width, end in pairs}
 
     @cached_property
     def logged_names(self) -> list[str] | None:
@@ -209,7 +206,7 @@ class Models:
 
     def _info(self, state: _ModelsState, key: str) -> ModelInfo:
         served = state.models[key]
-        encoding = served.encoding
+        encoding = served.encoding or served.feature_set
         return ModelInfo(
             served.version,
             served.name,
@@ -223,7 +220,7 @@ class Models:
             dict(served.measures),
             key in state.active.values(),
             key in state.shadow,
-            None if encoding is None else {c.name: c.kind for c in encoding.columns},
+            None if encoding is None else encoding.kinds,
             served.made,
         )
 

@@ -17,6 +17,7 @@ import simdjson
 
 from rankwright._typing import FloatArray
 from rankwright.exceptions import CellError, DataError
+from rankwright.features.fitted import FittedFeatures
 from rankwright.service.api.problems import HttpProblem
 from rankwright.service.api.types import Id, Item, RankRequest
 
@@ -58,6 +59,9 @@ def candidates(
         _refuse_two_forms(request)
         ids: list[Any] = [item.id for item in items]
         keys = _keys(ids, limit)
+        if served.feature_set is not None and any(item.fields is not None for item in items):
+            return _from_fields(ids, keys, request, served.feature_set, served)
+        _need_features(items, served)
         if served.encoding is not None and any(isinstance(i.features, dict) for i in items):
             return _encoded(ids, keys, _columns_of_items(items, served, known), served)
         rows, missing = _from_items(items, served, known)
@@ -307,6 +311,61 @@ def _encoded(
     levels = encoding.unknown_levels(table)
     unknown = {name: sum(counts.values()) for name, counts in levels.items()}
     return CandidateTable(ids, keys, rows, absent, unknown)
+
+
+def _need_features(items: list[Item], served: DeployedModel) -> None:
+    """Refuse items without features: with fields, if the model has no feature set."""
+    for item in items:
+        where = f"Item {str(item.id)[:80]!r}"
+        if item.fields is not None:
+            raise HttpProblem(
+                422, f"{where} has fields, and {served.version} has no feature set. Send features."
+            )
+        if not item.features:
+            raise HttpProblem(422, f"{where} has no features.")
+
+
+def _from_fields(
+    ids: list[Any],
+    keys: list[str],
+    request: RankRequest,
+    features: FittedFeatures,
+    served: DeployedModel,
+) -> CandidateTable:
+    """Rows of a model with a feature set, computed from the fields of query and documents."""
+    items = request.items or []
+    for item in items:
+        if item.fields is None or item.features:
+            problem = "features" if item.features else "no fields"
+            raise HttpProblem(
+                422, f"Item {str(item.id)[:80]!r} has {problem}, and others have fields."
+            )
+    given = [item.fields or {} for item in items]
+    table: dict[str, Any] = {"id": keys}
+    table |= {name: [fields.get(name) for fields in given] for name in features.fields}
+    table |= {name: [cell] * len(items) for name, cell in query_cells(request, features).items()}
+    missing = [n for n in features.fields if n != "id" and not any(n in row for row in given)]
+    try:
+        rows = features.encode(table, strict=True)
+    except CellError as error:
+        raise HttpProblem(
+            422,
+            f"Item {keys[error.row][:80]!r}: {error.name[:80]} is {error.shown}; "
+            f"{served.version} needs {error.needed}.",
+        ) from None
+    levels = features.unknown_levels(table)
+    unknown = {name: sum(counts.values()) for name, counts in levels.items()}
+    return CandidateTable(ids, keys, rows, missing, unknown)
+
+
+def query_cells(request: RankRequest, features: FittedFeatures) -> dict[str, Any]:
+    """The fields of the query by column; its text is ``query`` itself if it has none."""
+    given: dict[str, Any] = dict(request.query_fields or {})
+    if "text" in features.query_fields and given.get("text") is None:
+        if request.query is None:
+            raise HttpProblem(422, "The query has no text. Send query_fields with text, or query.")
+        given["text"] = str(request.query)
+    return {f"query.{name}": given.get(name) for name in features.query_fields}
 
 
 def _refuse_two_forms(request: RankRequest) -> None:

@@ -17,6 +17,8 @@ Seconds = Annotated[float, Meta(ge=0, le=1e9)]
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
 Cell = float | bool | Annotated[str, Meta(max_length=4096)] | None
 Features = dict[str, Cell] | list[float | None]
+Field = float | bool | str | None | list[float | str | None]
+Fields = dict[str, Field]
 
 
 class Request(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -25,14 +27,19 @@ class Request(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 class Item(Request, gc=False):
     """A candidate: its id, and its features by name, as the training table had them, or as numbers
-    in the order of the model. null is missing; text and dates are for models that learned them."""
+    in the order of the model. null is missing; text and dates are for models that learned them.
+    A model with a feature set takes the fields of the document instead, and computes them."""
 
     id: Id
-    features: Features
+    features: Features = []
+    fields: Fields | None = None
 
 
 class RankRequest(Request):
     """A query and its candidates, in one of three forms.
+
+    ``query_fields`` are for models with a feature set: the text of the query is ``text``, by
+    default ``query`` itself.
 
     Rows: ``items``. Columns: ``ids`` and ``columns``, {feature: [value of each item]}. Packed:
     ``ids`` and ``float32`` or ``float64``, the little-endian values row by row (base64 in JSON,
@@ -40,6 +47,7 @@ class RankRequest(Request):
     """
 
     query: Id | None = None
+    query_fields: Fields | None = None
     items: list[Item] | None = None
     ids: list[Id] | None = None
     columns: dict[str, list[Cell]] | None = None

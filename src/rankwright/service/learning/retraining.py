@@ -72,7 +72,7 @@ def retrain(
 
 def _encoded_as(items: rw.Items, served: DeployedModel | None) -> rw.Items:
     """The items with the encoding of the active model, if it gave them their features."""
-    encoding = None if served is None else served.encoding
+    encoding = None if served is None else served.encoding or served.feature_set
     same = encoding is not None and encoding.feature_names == items.feature_names
     return replace(items, encoding=encoding) if same else items
 
