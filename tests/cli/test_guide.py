@@ -238,12 +238,13 @@ def test_the_python_of_the_report_page_runs(tmp_path: Path, monkeypatch) -> None
 
 
 README = (ROOT / "README.md").read_text()
+BENCHMARKS = (ROOT / "docs" / "benchmarks.md").read_text()
 
 
 def test_the_readme_runs_as_printed(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     result = doctest.testfile(str(ROOT / "README.md"), module_relative=False)
-    assert (result.failed, result.attempted) == (0, 16)
+    assert (result.failed, result.attempted) == (0, 18)
     # The shell commands go on from there; the last two need another model and a free port.
     commands = re.findall(r"(?m)^    (rankwright [^#\n]+)", README)
     assert [line.split()[1] for line in commands[-2:]] == ["compare", "serve"]
@@ -263,12 +264,21 @@ def test_the_commands_behind_the_figures_of_the_readme_exist(monkeypatch) -> Non
     monkeypatch.syspath_prepend(ROOT)
     from experiments.runner import experiment_names
 
-    experiments = re.findall(r"python -m experiments (\S+)`", README)
-    benchmarks = re.findall(r"python -m benchmarks (\S+)`", README)
+    page = README + BENCHMARKS
+    experiments = re.findall(r"python -m experiments (\S+?)(?: --\w+)?`", page)
+    benchmarks = re.findall(r"python -m benchmarks ([a-z]\S*)`", page)
     assert set(experiments) <= set(experiment_names())
     assert experiments
     assert benchmarks
     assert all((ROOT / "benchmarks" / f"bench_{name}.py").is_file() for name in benchmarks)
+
+
+def test_every_figure_of_the_readme_is_in_the_page_of_benchmarks() -> None:
+    table = README.partition("| what | figure | printed by |")[2].partition("\n\n")[0]
+    figures = [line.split(" | ")[1] for line in table.splitlines()[2:]]
+    assert len(figures) == 5
+    for figure in figures:
+        assert figure in BENCHMARKS
 
 
 def test_the_verbs_that_the_readme_names_are_there() -> None:
