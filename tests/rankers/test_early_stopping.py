@@ -43,13 +43,24 @@ def _fit(ranker: Any, **options: Any) -> Any:
 
 @every_iterative_ranker
 def test_the_best_iteration_on_the_eval_set_is_kept(ranker: Any) -> None:
-    model = _fit(ranker)
+    model = _fit(ranker, early_stopping=EarlyStopping(n_iter_no_change=5, smoothing=0.0))
     best = int(np.argmax(model.validation_)) + 1
     assert model.best_iteration_ == best
     assert len(model.validation_) == best + 5
     X, y, qid = VALID
     value = evaluate(model.decision_function(X), y, qid, "NDCG@10")["NDCG@10"]
     assert value == pytest.approx(model.validation_.max())
+
+
+@every_iterative_ranker
+def test_rounds_are_compared_by_the_mean_of_nearby_ones_and_passes_one_by_one(ranker: Any) -> None:
+    model = _fit(ranker, early_stopping=EarlyStopping(n_iter_no_change=5, smoothing=0.4))
+    curve = model.validation_
+    if not isinstance(ranker, RankNet):
+        reach = [int(0.4 * number) for number in range(1, len(curve) + 1)]
+        means = [curve[k - r : k + r + 1].mean() for k, r in enumerate(reach)]
+        curve = np.round(means, 12)
+    assert model.best_iteration_ == int(np.argmax(curve)) + 1
 
 
 @every_iterative_ranker
@@ -90,7 +101,8 @@ def test_without_an_eval_set_a_fraction_of_the_queries_is_held_out(ranker: Any) 
 
 def test_the_rows_of_the_eval_set_are_normalized_by_query_like_the_training_rows() -> None:
     X, y, qid = VALID
-    ranker = FRank(n_estimators=20, normalize="query", early_stopping=3)
+    stopping = EarlyStopping(n_iter_no_change=3, smoothing=0.0)
+    ranker = FRank(n_estimators=20, normalize="query", early_stopping=stopping)
     model = ranker.fit(*TRAIN[:2], qid=TRAIN[2], eval_set=(100 * X + qid[:, None], y), eval_qid=qid)
     scores = model.decision_function(X, qid)
     assert evaluate(scores, y, qid, "NDCG@10")["NDCG@10"] == model.validation_.max()

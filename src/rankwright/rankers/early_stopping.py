@@ -49,8 +49,13 @@ class EarlyStopping(BaseEstimator):  # type: ignore[misc]
         A function takes the scores, the grades and the numbers of the queries of the validation
         rows, and returns a number; higher is better. Model files do not contain functions: a loaded
         model has None instead of such an EarlyStopping.
-    n_iter_no_change : int >= 1, default 20
+    n_iter_no_change : int >= 1, default 50
         Stop when this many iterations in a row were no better than the best one.
+    smoothing : float, 0 <= share < 1, default 0.3
+        For rankers that add up rounds (LambdaMART, RankBoost, FRank, AdaBoostRanker): the best
+        round is that of the running mean of the measure, over rounds whose numbers differ by up to
+        this share. On few validation queries the best single value is a lucky one. Rankers that
+        change in place (RankNet, the online rankers) keep the best single iteration.
     wait_share : float >= 0, default 0.0
         Wait for this share of the best iteration's number too, if that is more: with 0.5, a best
         iteration of 300 is waited on until 450. Late in training, improvements come more slowly.
@@ -75,6 +80,7 @@ class EarlyStopping(BaseEstimator):  # type: ignore[misc]
     _constraints: ClassVar = {
         "measure": schema.Constraint("the name of a measure, or a function", _is_measure),
         "n_iter_no_change": schema.at_least(1),
+        "smoothing": schema.between(0.0, 0.9),
         "wait_share": schema.number(0.0),
         "validation_fraction": schema.between(0.01, 0.9),
         "random_state": schema.random_state(),
@@ -85,7 +91,8 @@ class EarlyStopping(BaseEstimator):  # type: ignore[misc]
         self,
         *,
         measure: str | Measure | MeasureFunction = "NDCG@10",
-        n_iter_no_change: int = 20,
+        n_iter_no_change: int = 50,
+        smoothing: float = 0.3,
         wait_share: float = 0.0,
         validation_fraction: float = 0.2,
         random_state: Any = 0,
@@ -93,6 +100,7 @@ class EarlyStopping(BaseEstimator):  # type: ignore[misc]
     ) -> None:
         self.measure = measure
         self.n_iter_no_change = n_iter_no_change
+        self.smoothing = smoothing
         self.wait_share = wait_share
         self.validation_fraction = validation_fraction
         self.random_state = random_state
@@ -172,9 +180,10 @@ class Validation:
         self._measure = Measure.parse(named)
         self._sign = 1 if self._function else self._measure.sign
         self._patience, self._share = stopping.n_iter_no_change, stopping.wait_share
+        self._smoothing = stopping.smoothing
         self.start = self._scores = np.zeros(len(self._y))  # scores before the first iteration
         self.curve: list[float] = []  # the measure after each iteration
-        self.best_iteration = 0  # the first with the best value, counted from 1
+        self.best_iteration = 0  # the first with the best (mean) value, counted from 1
 
     def with_columns(self, used: IntArray) -> Validation:
         """The same for a model of some of the columns."""
@@ -183,12 +192,18 @@ class Validation:
         return narrow
 
     def update(self, scores: FloatArray) -> bool:
-        """Measure the scores of the rows after one more iteration; whether to stop."""
+        """Measure the scores of the rows after one more iteration; whether to stop.
+
+        The best iteration is this one or the best one before, so that its model can be kept.
+        """
         value = self._value(scores)
         self.curve.append(value)
         best = self.curve[self.best_iteration - 1]
         if self.best_iteration == 0 or self._sign * value > self._sign * best:
             self.best_iteration = len(self.curve)
+        return self._stop()
+
+    def _stop(self) -> bool:
         patience = max(self._patience, self._share * self.best_iteration)
         return self._stops and len(self.curve) - self.best_iteration >= patience
 
@@ -214,19 +229,44 @@ class Validation:
             ) from None
 
     def add(self, scores: FloatArray) -> bool:
-        """Like ``update``, for an additive model: the scores that one iteration adds."""
+        """Like ``update``, for a model that adds up rounds: the scores that one round adds.
+
+        Any round can be the best one, since all are kept until the end.
+        """
         self._scores = self._scores + scores
-        return self.update(self.start + self._scores)
+        self.curve.append(self._value(self.start + self._scores))
+        self.best_iteration = self._best_round()
+        return self._stop()
+
+    def _best_round(self) -> int:
+        if not self.curve:
+            return 0
+        means = nearby_means(self._sign * np.array(self.curve), self._smoothing)
+        return int(np.argmax(means)) + 1
 
     def resume(self, scores: FloatArray, curve: Any) -> None:
         """Go on after the iterations of this curve, which added up to these scores."""
         self._scores, self.curve = scores, [float(value) for value in curve]
-        signed = self._sign * np.array(self.curve)
-        self.best_iteration = int(np.argmax(signed)) + 1 if len(signed) else 0
+        self.best_iteration = self._best_round()
 
     def n_kept(self, n_iterations: int) -> int:
         """How many of the iterations the model keeps."""
         return self.best_iteration if self._restores else n_iterations
+
+
+def nearby_means(curve: FloatArray, share: float) -> FloatArray:
+    """The mean over the values whose numbers, from 1, differ by up to a share of their own.
+
+    >>> nearby_means(np.array([0.0, 1.0, 0.0, 3.0, 0.0, 0.0, 0.0]), 0.25).round(2).tolist()
+    [0.0, 1.0, 0.0, 1.0, 1.0, 0.0, 0.0]
+    """
+    number = np.arange(1, len(curve) + 1)
+    reach = (share * number).astype(np.int64)
+    total = np.concatenate([[0.0], np.cumsum(curve)])
+    first, last = number - 1 - reach, np.minimum(number + reach, len(curve))
+    # Differences of sums are rounded: equal means must be equal, so that the first one is found.
+    means = np.round((total[last] - total[first]) / (last - first), 12)
+    return np.where(reach == 0, curve, means)
 
 
 def run_passes(ranker: Any, passes: Iterator[None], validation: Validation | None) -> None:
