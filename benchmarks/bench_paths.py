@@ -45,7 +45,7 @@ def _gain(name: str, call: Call, module: str, constant: str, off: Any, repeats: 
 
 def _trees(n_features: int = 46) -> Any:
     X, y, qid = workload(5_000, n_features)
-    return rw.LambdaMART(n_estimators=300).fit(X, y, qid=qid), X
+    return rw.LambdaMART(n_estimators=300, tree="leafwise").fit(X, y, qid=qid), X
 
 
 def kernels() -> None:
@@ -151,7 +151,7 @@ def gain_bounds() -> None:
 def narrow_histograms() -> None:
     """Histograms with as many bins as features have values, where features are many."""
     X = np.random.default_rng(0).integers(0, 4, (1_000, 5_000)).astype(float)
-    model = rw.LambdaMART(n_estimators=10)
+    model = rw.LambdaMART(n_estimators=10, tree="leafwise")
     _gain(
         "narrow histograms: LambdaMART, 1,000 x 5,000, four values",
         lambda: model.fit(X, X[:, 0] + X[:, 1], qid=np.arange(1_000) // 20),
@@ -162,7 +162,7 @@ def narrow_histograms() -> None:
 def copied_codes() -> None:
     """The codes of a small leaf copied side by side before they are summed."""
     X, y, qid = workload(100_000, 46)
-    model = rw.LambdaMART(n_estimators=10)
+    model = rw.LambdaMART(n_estimators=10, tree="leafwise")
     _gain(
         "copied codes: LambdaMART, 100,000 x 46, 10 trees",
         lambda: model.fit(X, y, qid=qid), "rankers.boosting.grower", "SPARSE", NEVER, 3,
@@ -170,7 +170,7 @@ def copied_codes() -> None:
 
 
 def logistic_ndcg() -> None:
-    """LambdaMART's default gradients in their own kernel; off, by the kernel of all losses.
+    """The logistic loss weighted by NDCG in its own kernel; off, by the kernel of all losses.
 
     The switch is compiled in, so each way compiles in a process of its own.
     """

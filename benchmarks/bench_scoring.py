@@ -125,7 +125,7 @@ def _estimator(lightgbm: Any, parameters: Any) -> None:
     os.environ["RANKWRIGHT_THREADS"] = "1"
     _use(True)
     X, y, qid = workload(20_000, 16)
-    model = LambdaMART(n_estimators=200).fit(X, y, qid=qid)
+    model = LambdaMART(n_estimators=200, tree="leafwise", learning_rate=0.1).fit(X, y, qid=qid)
     booster = lightgbm.train(parameters, lightgbm.Dataset(X, y, group=np.bincount(qid)), 200)
     with tempfile.TemporaryDirectory() as folder:
         save(model, Path(folder) / "model.rw")

@@ -17,7 +17,7 @@ qid = np.repeat(np.arange(100), 15)
 
 rows = []
 for name, signs in (("free", None), ("monotonic_cst=[1, 0]", [1, 0])):
-    model = rw.LambdaMART(n_estimators=80, max_leaf_nodes=8, monotonic_cst=signs)
+    model = rw.LambdaMART(max_depth=3, monotonic_cst=signs)
     model.fit(X, y, qid=qid)
     curve = rw.partial_dependence(model, X, 0)
     rows += [

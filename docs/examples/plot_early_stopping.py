@@ -13,7 +13,7 @@ train, valid = (data.take(rows) for rows in split_queries(data.qid, random_state
 
 curves = {}
 for rate in (0.3, 0.1, 0.03):
-    model = rw.LambdaMART(n_estimators=120, max_leaf_nodes=8, learning_rate=rate)
+    model = rw.LambdaMART(n_estimators=120, learning_rate=rate)
     model.fit(train.X, train.y, qid=train.qid, eval_set=(valid.X, valid.y), eval_qid=valid.qid)
     curves[f"learning_rate={rate}"] = model.validation_
 
@@ -22,6 +22,6 @@ chart = rw.plot.learning_curves(curves)
 # %%
 # ``early_stopping=20`` ends training after 20 rounds without improvement and keeps the best round.
 
-model = rw.LambdaMART(n_estimators=500, max_leaf_nodes=8, early_stopping=20)
+model = rw.LambdaMART(n_estimators=500, early_stopping=20)
 model.fit(train.X, train.y, qid=train.qid, eval_set=(valid.X, valid.y), eval_qid=valid.qid)
 print(model.best_iteration_, "trees kept")

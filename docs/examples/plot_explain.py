@@ -9,7 +9,7 @@ import rankwright as rw
 from rankwright.data import make_queries
 
 data = make_queries(150, docs_per_query=15, n_features=6, random_state=0).items
-model = rw.LambdaMART(n_estimators=60, max_leaf_nodes=8).fit(data.X, data.y, qid=data.qid)
+model = rw.LambdaMART(max_depth=3).fit(data.X, data.y, qid=data.qid)
 
 first, second = model.decision_function(data.X[:15]).argsort()[::-1][:2]
 print(model.explain(data.X[first], data.X[second]))

@@ -12,7 +12,7 @@ data = make_queries(300, docs_per_query=20, n_features=12, random_state=0).items
 train, test = (data.take(rows) for rows in split_queries(data.qid, random_state=0))
 
 rankers = {
-    "LambdaMART": rw.LambdaMART(n_estimators=60, max_leaf_nodes=8),
+    "LambdaMART": rw.LambdaMART(),
     "RankBoost": rw.RankBoost(n_estimators=200),
     "RankSVM": rw.RankSVM(normalize="query"),
 }

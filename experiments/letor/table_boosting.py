@@ -75,10 +75,13 @@ def ranksvm(fold: Any) -> Iterator[Scores]:
         yield tuple(model.decision_function(p.X, p.qid) for p in (fold.vali, fold.test))  # type: ignore[misc]
 
 
+LEAFWISE: dict[str, Any] = {"tree": "leafwise", "learning_rate": 0.1, "n_jobs": 1}
 GRIDS: dict[str, list[dict[str, Any]]] = {
-    "NDCG@30": [{"max_leaf_nodes": leaves, "n_jobs": 1} for leaves in (4, 8, 16)],
+    "NDCG@30": [
+        {**LEAFWISE, "max_leaf_nodes": leaves, "weighting": "NDCG@30"} for leaves in (4, 8, 16)
+    ],
     "no weights": [
-        {"max_leaf_nodes": leaves, "weighting": None, "n_jobs": 1} for leaves in (4, 8, 16)
+        {**LEAFWISE, "max_leaf_nodes": leaves, "weighting": None} for leaves in (4, 8, 16)
     ],
     "thresholds": [
         {"criterion": criterion, "cumulative": cumulative}

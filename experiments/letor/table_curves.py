@@ -22,7 +22,10 @@ Predict = Callable[[Any], list[Any]]  # the scores of rows after each of ROUNDS
 
 
 def ours(train: Part) -> Predict:
-    model = rw.LambdaMART(n_estimators=ROUNDS[-1], max_leaf_nodes=8, n_jobs=1)
+    model = rw.LambdaMART(
+        tree="leafwise", weighting="NDCG@30", learning_rate=0.1, n_estimators=ROUNDS[-1],
+        max_leaf_nodes=8, n_jobs=1,
+    )  # fmt: skip
     model.fit(train.X, train.y, qid=train.qid)
 
     def predict(X: Any) -> list[Any]:

@@ -21,6 +21,8 @@ INSTANCES = [
     rw.RankBoost(weighting="NDCG", n_estimators=20),
     rw.RankBoost(weighting="NDCG", estimator=rw.TreeRanking(min_samples_leaf=1), n_estimators=20),
     rw.LambdaMART(n_estimators=20, min_samples_leaf=1),
+    rw.LambdaMART(tree="leafwise", weighting="NDCG@30", n_estimators=20, min_samples_leaf=1),
+    rw.LambdaMART(loss="xendcg", n_estimators=20, min_samples_leaf=1, random_state=0),
     rw.LambdaMART(
         loss="exponential",
         weighting=None,

@@ -19,6 +19,8 @@ PARAMETERS = [
     {"categorical_features": [3], "monotonic_cst": [1, 0, 0, 0, -1], "colsample_bytree": 0.6,
      "random_state": 3},
     {"subsample": 0.5, "colsample_bytree": 0.6, "random_state": 4},
+    {"tree": "leafwise", "colsample_bynode": 0.5, "random_state": 5},
+    {"loss": "xendcg", "colsample_bynode": 0.5, "random_state": 6},
 ]  # fmt: skip
 
 
@@ -35,6 +37,14 @@ def test_equal_bytes_for_threads_and_shuffled_rows(parameters, judged, model_byt
         model = ranker(n_jobs=1, **parameters)
         with rw.engine(f"local:{threads}"):
             assert model_bytes(model.fit(X, y, qid=qid)) == local
+
+
+@pytest.mark.parametrize("parameters", PARAMETERS[2:])
+def test_equal_bytes_on_dask(parameters, judged, model_bytes, client):
+    local = model_bytes(ranker(**parameters).fit(judged.X, judged.y, qid=judged.qid))
+    with rw.engine(client):
+        model = ranker(**parameters).fit(judged.X, judged.y, qid=judged.qid)
+    assert model_bytes(model) == local
 
 
 def test_equal_bytes_on_dask_with_weights_and_text_ids(judged, model_bytes, client):

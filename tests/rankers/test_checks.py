@@ -111,10 +111,11 @@ def test_scores_that_overflow_are_refused_with_the_row() -> None:
 def test_weights_that_cannot_be_multiplied_are_refused() -> None:
     with pytest.raises(FeedbackError, match=r"sample_weight\[1\] is 1e-300"):
         rw.RankNet().fit([[0.0], [1.0]], [0, 1], sample_weight=[1.0, 1e-300])
+    lambdarank = rw.LambdaMART(weighting="NDCG@30")
     with pytest.raises(FeedbackError, match="counts as w rows"):
-        rw.LambdaMART().fit([[0.0], [1.0]], [0, 1], sample_weight=[1.0, 1e40])
+        lambdarank.fit([[0.0], [1.0]], [0, 1], sample_weight=[1.0, 1e40])
     with pytest.raises(FeedbackError, match="all have the gain"):
-        rw.LambdaMART().fit([[0.0], [1.0]], [2.0**53, 2.0**53 + 2])
+        lambdarank.fit([[0.0], [1.0]], [2.0**53, 2.0**53 + 2])
 
 
 @pytest.mark.parametrize(

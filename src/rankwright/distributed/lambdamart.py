@@ -27,8 +27,14 @@ from rankwright.feedback import pair_losses
 from rankwright.feedback.pair_losses import QueryPairs
 from rankwright.rankers.boosting.binning import QuantileBins
 from rankwright.rankers.boosting.grower import Grower, Tree, TreeOptions
-from rankwright.rankers.boosting.lambdamart import query_keys
-from rankwright.rankers.boosting.pair_losses import PairGradients, PairWeights
+from rankwright.rankers.boosting.lambdamart import TreeDraw
+from rankwright.rankers.boosting.pair_losses import (
+    LISTWISE,
+    ListGradients,
+    PairGradients,
+    PairWeights,
+    query_keys,
+)
 from rankwright.rankers.boosting.training import Start
 from rankwright.rankers.early_stopping import EarlyStopping, Validation
 from rankwright.runtime import Team, one_thread
@@ -61,6 +67,7 @@ def fit(estimator: BaseEstimator, engine: Engine, rows: ShardedRows, start: Star
     known, n_known, n_new = estimator._resumed(validation, start.n_more)
     used = engine.map(find_used, rows.shards)
     total: Totals = engine.reduce(engine.map(shared_bins.totals, used), shared_bins.add_totals)
+    estimator.learning_rate_ = estimator._rate(total.n_rows)
     trees: list[Tree] = []
     if total.n_rows:
         trees = _boost(estimator, engine, rows, used, total, validation, known, n_new)
@@ -71,7 +78,7 @@ def fit(estimator: BaseEstimator, engine: Engine, rows: ShardedRows, start: Star
 
 
 def _check(estimator: BaseEstimator, rows: ShardedRows) -> None:
-    if estimator.loss == "exponential" and not PairWeights.parse(estimator.weighting).by_rank:
+    if estimator._loss == "exponential" and not estimator._pair_weights().by_rank:
         raise ParameterError(
             f"LambdaMART(loss='exponential', weighting={estimator.weighting!r}) on an engine: this "
             "loss divides by a sum of floats over all queries. Use weighting='NDCG@30', another "
@@ -116,10 +123,10 @@ def _boost(
         bins,
         estimator._monotone(categorical),
         estimator._tree_options(rows.n_features),
-        estimator.loss,
-        PairWeights.parse(estimator.weighting, estimator.label_gain),
+        estimator._loss,
+        estimator._pair_weights(),
         total.span,
-        float(estimator.learning_rate),
+        estimator.learning_rate_,
         known,
         keys is not None,
     )
@@ -180,8 +187,12 @@ class Rank:
         is_long = grades.queries.sizes.max(initial=0) > pair_losses.LONGEST
         if is_long:  # pairs may be sampled by the content of the rows
             X = join_matrices([shard.X for shard in shards])
-        weights = plan.weights
-        losses = PairGradients(grades, X, plan.loss, weights, self._pool, plan.span)
+        losses: PairGradients | ListGradients
+        if plan.loss in LISTWISE:
+            matrices = [shard.X for shard in shards] if plan.loss == "xendcg" else []
+            losses = ListGradients(grades, matrices, plan.loss, self._pool, plan.span)
+        else:
+            losses = PairGradients(grades, X, plan.loss, plan.weights, self._pool, plan.span)
         if is_long:
             rows = QueryPairs.of(grades).rows
             order = np.argsort(rows)
@@ -210,23 +221,25 @@ class Rank:
             self._empty,
         )  # fmt: skip
 
-    def grow(self, draws: list[tuple[Any, Any]]) -> list[Tree]:
+    def grow(self, draws: list[TreeDraw]) -> list[Tree]:
         """The trees of some rounds; the last is a single leaf if nothing is left to learn."""
         trees: list[Tree] = []
         with one_thread():
-            for queries, features in draws:
-                trees.append(self._grown(queries, features))
+            for draw in draws:
+                trees.append(self._grown(draw))
                 if len(trees[-1].nodes) == 1:
                     break
         return trees
 
-    def _grown(self, queries: Any, features: Any) -> Tree:
+    def _grown(self, draw: TreeDraw) -> Tree:
         assert self._grower is not None
         gradient: tuple[FloatArray, FloatArray] = np.zeros(0), np.zeros(0)
         if self._losses is not None:
-            gradient = self._losses.at(self._scores)
-        rows = None if queries is None or self._keys is None else queries.rows(self._keys)
-        tree = self._grower.grow(*gradient, rows, features)
+            gradient = self._losses.at(self._scores, draw.seed)
+        rows = None
+        if draw.queries is not None and self._keys is not None:
+            rows = draw.queries.rows(self._keys)
+        tree = self._grower.grow(*gradient, rows, draw.features, draw.seed)
         tree.alpha = self._plan.rate
         if rows is None:
             self._grower.add_values(tree.alpha, self._scores)

@@ -107,7 +107,8 @@ def _data(seed: int = 0) -> tuple[Any, Any, Any]:
 
 
 MODELS = [
-    LambdaMART(n_estimators=8, max_leaf_nodes=6),
+    LambdaMART(n_estimators=8),
+    LambdaMART(n_estimators=8, tree="leafwise", max_leaf_nodes=6, weighting="NDCG@30"),
     RankBoost(n_estimators=8, estimator=TreeRanking(max_leaf_nodes=4)),
     RankBoost(n_estimators=20),
     RankBoost(n_estimators=6, estimator="value", criterion="newton"),

@@ -21,6 +21,7 @@ from rankwright.rankers import checks
 from rankwright.rankers.boosting import grower
 from rankwright.rankers.boosting.binning import BinnedRows, QuantileBins
 from rankwright.rankers.boosting.grower import Grower, Shared, TreeOptions
+from rankwright.rankers.early_stopping import nearby_means
 from rankwright.runtime import Team
 
 EVERY_LOSS = ("logistic", "exponential", "fidelity", "squared_hinge", "smooth_hinge", "squared")
@@ -338,12 +339,13 @@ def test_early_stopping_keeps_the_best_rounds_and_a_callback_ends_training(data:
     fit: Any = {"qid": qid[200:], "eval_set": (X[:200], y[:200]), "eval_qid": qid[:200]}
     model = rw.LambdaMART(**{**SMALL, "n_estimators": 200}, early_stopping=5)
     model.fit(X[200:], y[200:], **fit)
-    assert model.best_iteration_ == int(np.argmax(model.validation_)) + 1 == len(model.alpha_)
-    assert len(model.validation_) == model.best_iteration_ + 5
+    smooth = nearby_means(model.validation_, 0.3)
+    assert model.best_iteration_ == int(np.argmax(smooth)) + 1 == len(model.alpha_)
+    assert len(model.validation_) >= model.best_iteration_ + 5
     last = [*model.staged_decision_function(X[:200])][-1]
     np.testing.assert_allclose(last, model.decision_function(X[:200]), rtol=1e-12, atol=1e-12)
     value = rw.evaluate(last, y[:200], qid[:200], ["NDCG@10"])["NDCG@10"]
-    assert float(value) == pytest.approx(model.validation_.max())
+    assert float(value) == pytest.approx(model.validation_[model.best_iteration_ - 1])
     ended = rw.LambdaMART(**SMALL, callbacks=[lambda report: report.number == 4])
     assert ended.fit(X, y, qid=qid).best_iteration_ == 4
 

@@ -266,7 +266,7 @@ def test_no_progress_bar_is_drawn_where_no_terminal_is(capfd: pytest.CaptureFixt
 
 def test_early_stopping_keeps_the_rounds_up_to_the_best_one() -> None:
     X, y, qid = _problem(600)
-    rule = EarlyStopping(n_iter_no_change=15, measure="NDCG@5")
+    rule = EarlyStopping(n_iter_no_change=15, measure="NDCG@5", smoothing=0.0)
     model = RankBoost(n_estimators=300, early_stopping=rule).fit(X, y, qid=qid)
     best = int(np.argmax(model.validation_)) + 1
     assert len(model.alpha_) == len(model.z_) == best

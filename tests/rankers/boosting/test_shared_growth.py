@@ -136,7 +136,7 @@ def test_small_fits_on_two_threads_have_the_bits_of_one() -> None:
 def test_a_feature_with_few_bins_is_left_out_by_the_bits_of_its_gain() -> None:
     """Otherwise rounding and the order of threads decide between equal splits of a pure leaf."""
     rng, bits, ridge = np.random.default_rng(0), 12, 1e-3
-    growth = grower.Growth(ridge, 1.0, 1, bits, np.array([True, True]), False)
+    growth = grower.Growth(ridge, 1.0, 1, bits, np.array([True, True]), False, False)
     for _ in range(50):
         n_rows, side = rng.integers(2, 30, 5), np.zeros((4, 256))
         hessian = n_rows * rng.integers(2**38, 2**40, 5)

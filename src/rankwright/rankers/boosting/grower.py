@@ -1,4 +1,4 @@
-"""Grows trees on gradients and Hessians, leaf by leaf, best split first."""
+"""Grows trees on gradients and Hessians: leaf by leaf, or level by level (symmetric trees)."""
 
 from __future__ import annotations
 
@@ -61,6 +61,7 @@ class Growth(NamedTuple):
     bits: int  # how many bits of a sum hold the number of rows
     defaults: BoolArray  # (2,) which ways a missing value may go
     bounded: bool  # whether any feature is monotone
+    symmetric: bool  # whether all leaves of a level have one split
 
 
 class Leaves(NamedTuple):
@@ -70,6 +71,7 @@ class Leaves(NamedTuple):
     bounds: FloatArray  # (2, 2) the least and the largest value of the leaf
     allowed: BoolArray  # (2, n_features)
     can_split: BoolArray  # (2,) whether the leaf may be split at all
+    summed: BoolArray  # (n_features,) whose histograms are needed later, if not now
 
 
 class Best(NamedTuple):
@@ -82,6 +84,29 @@ class Best(NamedTuple):
     goes_right: NDArray[np.uint8]  # (n_blocks, 2, 256)
     total: IntArray  # (n_blocks, 2, 2) the sums of the rows that go right
     leader: FloatArray  # (2,) a gain that some block has reached
+
+
+class LevelGains(NamedTuple):
+    """What the splits of all leaves of a level gain together, of a symmetric tree.
+
+    Codes of a feature are in an order, from the highest bin down; the first k + 1 go right.
+    """
+
+    is_first: BoolArray  # (1,) whether the level is the root
+    gain: FloatArray  # (2, starts[-1]) by default direction, and by feature and position k
+    order: NDArray[np.uint8]  # (starts[-1],) the code at each position
+    n_codes: IntArray  # (n_features,) positions in use
+    has_missing: BoolArray  # (n_features,) whether some row of the tree has no value
+
+    @classmethod
+    def empty(cls, n_features: int, size: int) -> Self:
+        return cls(
+            np.zeros(1, bool),
+            np.zeros((2, size)),
+            np.zeros(size, np.uint8),
+            np.zeros(n_features, np.int64),
+            np.zeros(n_features, bool),
+        )
 
 
 class Shared(NamedTuple):
@@ -97,9 +122,12 @@ class Shared(NamedTuple):
     copied: NDArray[np.uint32]  # (n_blocks, >= n_rows / SPARSE) those of a small first leaf
     starts: IntArray  # (4 * n_blocks + 1,) where the histogram of each feature starts
     sums: IntArray  # (n_slots, starts[-1], 2) histograms of leaves
+    level: LevelGains  # of a symmetric tree; empty otherwise
 
     @classmethod
-    def of(cls, bins: BinnedRows, n_slots: int, empty: Any = np.empty) -> Self:
+    def of(
+        cls, bins: BinnedRows, n_slots: int, empty: Any = np.empty, symmetric: bool = False
+    ) -> Self:
         from rankwright.rankers.boosting._kernels.histogram import turn_codes
         from rankwright.rankers.boosting._kernels.scheduler import JOB_WORDS
 
@@ -117,7 +145,7 @@ class Shared(NamedTuple):
         shape = n_blocks, 2
         leaves = Leaves(
             np.zeros((2, 2), np.int64), np.zeros((2, 2)), np.zeros((2, n_features), bool),
-            np.zeros(2, bool),
+            np.zeros(2, bool), np.zeros(n_features, bool),
         )  # fmt: skip
         best = Best(
             np.zeros(shape), np.zeros(shape, np.int64), np.zeros(shape, np.int64),
@@ -135,6 +163,7 @@ class Shared(NamedTuple):
             np.zeros((n_blocks, n_copied), np.uint32),
             starts,
             np.zeros((n_slots, int(starts[-1]), 2), np.int64),
+            LevelGains.empty(n_features, int(starts[-1]) if symmetric else 0),
         )
 
 
@@ -186,8 +215,10 @@ class TreeOptions:
         "majority"  # where missing values go that no row of the node had, or "low"
     )
     interactions: tuple[frozenset[int], ...] = ()
-    max_depth: int | None = None
-    min_split_gain: float = 0.0  # as ``Node.gain`` counts it
+    max_depth: int | None = None  # levels of splits from the root to a leaf; None for any number
+    min_split_gain: float = 0.0  # as ``Node.gain`` counts it; of a level, the sum
+    symmetric: bool = False  # one split for all leaves of a level; max_depth is a number then
+    colsample_bynode: float = 1.0  # the share of the features that a split may use
 
 
 class Peers(Protocol):
@@ -243,10 +274,11 @@ class Grower:
         # A slot for each leaf that may be split. Memory is taken when a slot is first used.
         n_splittable = self._n_counted // (2 * options.min_samples_leaf) + 2
         n_slots = min(options.max_leaf_nodes, n_splittable) + 1
-        self._shared = Shared.of(bins, n_slots, empty)
+        self._shared = Shared.of(bins, n_slots, empty, options.symmetric)
         self._rows, self._pairs = self._shared.rows, self._shared.pairs
         self._buffer = np.zeros(self.n_rows, np.int32)
         self._free = list(range(n_slots))[::-1]
+        self._share = slice(0, self.n_features)  # whose histograms of all processes are here
 
     def grow(
         self,
@@ -254,13 +286,16 @@ class Grower:
         hessian: FloatArray,
         rows: NDArray[np.int32] | None = None,
         features: BoolArray | None = None,
+        seed: int = 0,
     ) -> Tree:
         """One tree: leaf values are sums of gradients over sums of Hessians plus the ridge.
 
         ``rows`` and ``features`` are those in use, all by default. ``gradient`` points the way in
         which scores should move. Where no gradient is left, the tree is a single leaf of value 0.
+        ``seed`` is that of the features that each split may use.
         """
         self._features = np.ones(self.n_features, bool) if features is None else features
+        self._seed, self._n_draws = seed, 0
         used = np.arange(self.n_rows, dtype=np.int32) if rows is None else rows
         n = self.n_in_use = len(used)
         self._rows[:n] = used
@@ -274,7 +309,8 @@ class Grower:
         root.total = self._quantize(gradient, hessian, used, largest)
         self._unseen: list[Node] = []
         with self._worker_threads():
-            leaves = self._grow(tree, root)
+            grow = self._grow_levels if self.options.symmetric else self._grow
+            leaves = grow(tree, root)
         for leaf in leaves:
             leaf.node.value = self._value(leaf.total, leaf.bounds) * self._unit
             self._release(leaf)
@@ -309,6 +345,112 @@ class Grower:
             leaves.remove(best)
             leaves += self._split(tree, best, len(leaves) + 2)
         return leaves
+
+    def _grow_levels(self, tree: Tree, root: _Leaf) -> list[_Leaf]:
+        """One split for all leaves of a level: that with the largest sum of gains.
+
+        A leaf that the split would give a child with too few rows, or the wrong order of values of
+        a monotone feature, is not divided; a later split may.
+        """
+        level, leaves, groups = self._shared.level, [root], [[root]]
+        for depth in range(self.options.max_depth or 0):
+            level.is_first[0] = depth == 0
+            level.gain[:] = 0.0
+            for group in groups:
+                self._add_gains(group)
+            split = self._best_of_level(self._allowed(leaves[0])) if groups else None
+            if split is None:
+                break
+            leaves, groups = self._split_level(tree, leaves, split)
+        return leaves
+
+    def _add_gains(self, group: list[_Leaf]) -> None:
+        """Add what splits of two new leaves, or of one that was not divided, gain to the level."""
+        first, rows = group[0], None
+        if first.sums < 0:
+            first.sums, rows = self._free.pop(), (first.start, first.stop)
+        can_split = [self._may_split(leaf) for leaf in group]
+        self._scan(group, can_split, rows)
+        for leaf, can in zip(group, can_split, strict=True):
+            if not can:
+                self._release(leaf)
+
+    def _best_of_level(self, allowed: BoolArray) -> BestSplit | None:
+        """The split with the largest sum of gains; its total is not known yet."""
+        level, starts = self._shared.level, self._shared.starts
+        gains = np.maximum.reduceat(level.gain.max(axis=0), starts[:-1])[: self.n_features]
+        gains = np.where(self._drawn(allowed), gains, 0.0)
+        if self._peers is not None:
+            gains = self._peers.maximum(gains)
+        feature = int(np.argmax(gains >= gains.max() * (1.0 - 1e-9)))
+        if gains[feature] <= self._least:
+            return None
+        if gains[feature] * self._gain_unit < self.options.min_split_gain:
+            return None
+        found = np.zeros(258, np.int64)  # what goes right, the bin threshold, has missing values
+        if self._share.start <= feature < self._share.stop:
+            n, categorical = int(level.n_codes[feature]), bool(self.bins.categorical[feature])
+            at = slice(starts[feature], starts[feature] + n)
+            both = level.gain[:, at].ravel()
+            default, last = divmod(int(np.argmax(both >= both.max() * (1.0 - 1e-9))), n)
+            found[level.order[at][: last + 1]] = 1
+            if not categorical:
+                found[n:255] = 1
+            found[255:] = default, -2 if categorical else n - 2 - last, level.has_missing[feature]
+        *codes, bin_threshold, has_missing = self._total(found.tolist())
+        goes_right = np.array(codes, np.uint8)
+        return BestSplit(
+            float(gains[feature]), feature, bin_threshold, goes_right, bool(has_missing), (0, 0)
+        )
+
+    def _split_level(
+        self, tree: Tree, leaves: list[_Leaf], split: BestSplit
+    ) -> tuple[list[_Leaf], list[list[_Leaf]]]:
+        """Divide leaves by one split; returns all leaves, and those to look for splits of."""
+        feature, shared = split.feature, self._shared
+        first, last = shared.starts[feature : feature + 2]
+        slots = [leaf.sums for leaf in leaves if leaf.sums >= 0]
+        sums = np.zeros((len(slots), 2), np.int64)
+        if self._share.start <= feature < self._share.stop:
+            codes = np.append(split.goes_right[: last - first - 1], split.goes_right[255])
+            sums = shared.sums[slots, first:last][:, codes == 1].sum(axis=1)
+        totals = np.reshape(self._total(sums.ravel().tolist()), (-1, 2)).tolist()
+        right = {slot: (first, second) for slot, (first, second) in zip(slots, totals, strict=True)}
+        found: list[_Leaf] = []
+        groups: list[list[_Leaf]] = []
+        for leaf in leaves:
+            leaf.path |= {feature}
+            if leaf.sums < 0:
+                found.append(leaf)
+                continue
+            total = right[leaf.sums]
+            rest = leaf.total[0] - total[0], leaf.total[1] - total[1]
+            if not self._is_usable(feature, leaf, rest, total):
+                found.append(leaf)
+                groups.append([leaf])
+                continue
+            gain = max(0.0, sum(map(self._worth, (rest, total))) - self._worth(leaf.total))
+            goes_right = split.goes_right.copy()
+            leaf.split = split._replace(gain=gain, goes_right=goes_right, total=total)
+            children = self._divide(tree, leaf)
+            found += children
+            few, many = self._by_size(leaf, children)
+            if self._may_split(few) or self._may_split(many):
+                groups.append([few, many])
+            else:
+                self._release(many)
+        return found, groups
+
+    def _is_usable(self, feature: int, leaf: _Leaf, left: Any, right: Any) -> bool:
+        """Whether the children have enough rows, and values in the order of a monotone feature."""
+        mask, sign = (1 << self._growth.bits) - 1, int(self.bins.monotone[feature])
+        if min(left[1] & mask, right[1] & mask) < self._growth.min_samples:
+            return False
+        ahead = self._value(right, leaf.bounds) - self._value(left, leaf.bounds) if sign else 0.0
+        return sign * ahead >= 0
+
+    def _worth(self, total: tuple[int, int]) -> float:
+        return total[0] * total[0] / ((total[1] >> self._growth.bits) + self._growth.ridge)
 
     @contextmanager
     def _worker_threads(self) -> Iterator[None]:
@@ -373,6 +515,7 @@ class Grower:
             bits,
             defaults,
             bool(self.bins.monotone.any()),
+            self.options.symmetric,
         )
         self._least = 1e-12 * mass * (scales[0] / scales[1]) ** 2
         self._gain_unit = scales[1] / scales[0] / scales[0]
@@ -395,6 +538,20 @@ class Grower:
         node.low, node.high, node.gain = n, n + 1, split.gain * self._gain_unit
 
     def _split(self, tree: Tree, leaf: _Leaf, n_leaves: int) -> list[_Leaf]:
+        """Split a leaf, and find the best splits of the new ones."""
+        children = self._divide(tree, leaf)
+        self._find(*self._by_size(leaf, children), n_leaves)
+        return list(children)
+
+    def _by_size(self, leaf: _Leaf, children: tuple[_Leaf, _Leaf]) -> tuple[_Leaf, _Leaf]:
+        """The smaller child first; the other one takes over the histograms of the leaf."""
+        left, right = children
+        few, many = (left, right) if self._counted(left) <= self._counted(right) else (right, left)
+        many.sums, leaf.sums = leaf.sums, -1
+        return few, many
+
+    def _divide(self, tree: Tree, leaf: _Leaf) -> tuple[_Leaf, _Leaf]:
+        """Send the rows of a leaf to two new leaves."""
         from rankwright.rankers.boosting._kernels.histogram import partition_rows
 
         split = leaf.split
@@ -412,10 +569,7 @@ class Grower:
         for child in (left, right):
             child.node.cover = child.stop - child.start
         self._make_inner(tree, leaf.node, split, (left.node, right.node))
-        few, many = (left, right) if self._counted(left) <= self._counted(right) else (right, left)
-        many.sums = leaf.sums
-        self._find(few, many, n_leaves)
-        return [left, right]
+        return left, right
 
     def _child_bounds(self, leaf: _Leaf, left: Any, right: Any) -> tuple[Any, Any]:
         """The bounds of the children: where a feature is monotone they meet halfway."""
@@ -429,16 +583,14 @@ class Grower:
     def _find(self, first: _Leaf, second: _Leaf | None, n_leaves: int) -> None:
         """The best splits of new leaves; the second has the histogram of both."""
         leaves = [first] if second is None else [first, second]
-        can_split = [
-            self._may_split(leaf) and n_leaves < self.options.max_leaf_nodes for leaf in leaves
-        ]
+        room = n_leaves < self.options.max_leaf_nodes
+        can_split = [self._may_split(leaf) and room for leaf in leaves]
         if not any(can_split):
             for leaf in leaves:
                 self._release(leaf)
             return
         first.sums = self._free.pop()
-        slots = first.sums, leaves[-1].sums
-        self._scan(leaves, can_split, (first.start, first.stop), slots)
+        self._scan(leaves, can_split, (first.start, first.stop))
         for i, leaf in enumerate(leaves):
             if can_split[i]:
                 leaf.split = self._chosen(i)
@@ -449,34 +601,41 @@ class Grower:
         self,
         leaves: list[_Leaf],
         can_split: list[bool],
-        rows: tuple[int, int],
-        slots: tuple[int, int],
+        rows: tuple[int, int] | None,
     ) -> None:
         """Write the best splits of one or two leaves; ``rows`` are those of the first.
 
-        The sums of its rows go to the first slot. They are subtracted from the second slot.
+        The sums of its rows go to its slot. They are subtracted from the slot of the second.
+        Without rows, the histogram of a single leaf is known.
         """
         from rankwright.rankers.boosting._kernels import grower as _kernels
         from rankwright.rankers.boosting._kernels.scheduler import BOTH, SPLIT, START, SUM
 
-        shared = self._shared
+        shared, slots = self._shared, (leaves[0].sums, leaves[-1].sums)
+        known = rows is None
+        rows = rows or (0, 0)
         n = rows[1] - rows[0]
         n_copies = 0 if n == self.n_rows else -(-n // _kernels.COPIED)
         shared.best.leader[:] = 0.0
         for i, leaf in enumerate(leaves):
             shared.leaves.total[i], shared.leaves.bounds[i] = leaf.total, leaf.bounds
             shared.leaves.allowed[i], shared.leaves.can_split[i] = self._allowed(leaf), can_split[i]
-        step = BOTH if self._peers is None else SUM
-        shared.job[START:] = *rows, *slots, len(leaves), n_copies, step
-        _kernels.scan_leaves(self.bins, shared, self._growth, True)
-        if self._peers is None:
-            return
-        share = self._peers.sum_histograms(shared.sums[slots[0]], shared.starts)
-        shared.leaves.allowed[:, : share.start] = False
-        shared.leaves.allowed[:, share.stop :] = False
+        if self.options.colsample_bynode < 1.0:
+            shared.leaves.summed[:] = self._features
+        if not known:
+            step = BOTH if self._peers is None else SUM
+            shared.job[START:] = *rows, *slots, len(leaves), n_copies, step
+            _kernels.scan_leaves(self.bins, shared, self._growth, True)
+            if self._peers is None:
+                return
+            self._share = self._peers.sum_histograms(shared.sums[slots[0]], shared.starts)
+        for mask in (*shared.leaves.allowed, shared.leaves.summed):
+            mask[: self._share.start] = False
+            mask[self._share.stop :] = False
         shared.job[START:] = 0, 0, *slots, len(leaves), 0, SPLIT
         _kernels.scan_leaves(self.bins, shared, self._growth, True)
-        self._peers.best_splits(shared.best)
+        if self._peers is not None and not self.options.symmetric:
+            self._peers.best_splits(shared.best)
 
     def _chosen(self, i: int) -> BestSplit | None:
         """The best of the splits that each block of features found."""
@@ -504,13 +663,28 @@ class Grower:
 
     def _allowed(self, leaf: _Leaf) -> BoolArray:
         """The features that may split a leaf."""
-        if not self.options.interactions:
-            return self._features
-        allowed = np.zeros(self.n_features, bool)
-        for group in self.options.interactions:
-            if leaf.path <= group:
-                allowed[list(group)] = True
-        return allowed & self._features
+        allowed = self._features
+        if self.options.interactions:
+            allowed = np.zeros(self.n_features, bool)
+            for group in self.options.interactions:
+                if leaf.path <= group:
+                    allowed[list(group)] = True
+            allowed &= self._features
+        return allowed if self.options.symmetric else self._drawn(allowed)
+
+    def _drawn(self, allowed: BoolArray) -> BoolArray:
+        """The features that one split may use.
+
+        Splits are looked for in the same order everywhere, so their number is a key of the draw.
+        """
+        if self.options.colsample_bynode == 1.0:
+            return allowed
+        choices, drawn = np.flatnonzero(allowed), np.zeros(self.n_features, bool)
+        self._n_draws += 1
+        rng = np.random.default_rng([self._seed, self._n_draws])
+        size = max(1, round(self.options.colsample_bynode * len(choices)))
+        drawn[rng.permutation(choices)[:size]] = True
+        return drawn
 
     def _release(self, leaf: _Leaf) -> None:
         if leaf.sums >= 0:

@@ -1,4 +1,4 @@
-"""LambdaMART: gradient-boosted trees trained on pairs."""
+"""LambdaMART: gradient-boosted trees trained on pairs or lists."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_monotonic_cst, check_is_fitted
 
 from rankwright._typing import BoolArray, FloatArray, IntArray
-from rankwright.data.vocabulary import Hashes, hash_ids, mix
+from rankwright.data.vocabulary import Hashes, mix
 from rankwright.exceptions import ParameterError
 from rankwright.feedback.base import Grades
 from rankwright.feedback.losses import loss_names
@@ -22,11 +22,13 @@ from rankwright.rankers.boosting.binning import QuantileBins
 from rankwright.rankers.boosting.ensemble import LEARNED, gain_shares, tree_attributes, trees_of
 from rankwright.rankers.boosting.grower import Grower, Tree, TreeOptions
 from rankwright.rankers.boosting.pair_losses import (
+    LISTWISE,
     WEIGHTING,
     ExponentialGradients,
     Gradients,
     PairWeights,
     gradients_of,
+    query_keys,
 )
 from rankwright.rankers.boosting.training import (
     CALLBACKS,
@@ -71,15 +73,19 @@ def _are_gains(values: Any) -> bool:
 
 FEATURES = schema.Constraint("a list of features or a mask", _are_features)
 
+LEAVES, SYMMETRIC_DEPTH = 31, 6  # of a tree, if neither max_leaf_nodes nor max_depth is given
+
 
 class LambdaMART(BoostedRanker):
-    r"""Gradient-boosted trees for ranking, with pair weights from NDCG or another measure.
+    r"""Gradient-boosted trees for ranking, with losses of lists or of weighted pairs.
 
-    Each pair of rows of a query with different grades has a loss, a function of the difference of
-    its scores, and a weight: by default the logistic loss, and the change of NDCG if the two rows
-    were swapped. Each round grows a tree on the gradient of the weighted sum, leaf by leaf, best
-    split first. Splits maximize the second-order decrease of the loss; a leaf takes one Newton
-    step, times the learning rate.
+    Each round grows a tree on the gradient of a loss: by default the squared error of the grades
+    within each query. With ``weighting="NDCG@30"`` it is LambdaMART as published: each pair of rows
+    of a query with different grades has a loss, a function of the difference of its scores, and a
+    weight, the change of NDCG if the two rows were swapped. Splits maximize the second-order
+    decrease of the loss; a leaf takes one Newton step, times the learning rate. Trees are symmetric
+    by default: all leaves of a level have the same split, which generalizes better on small and
+    middle data and is faster to train.
 
     Missing values (NaN) go to the side with the higher gain. Gradients are summed as integers, so
     the model is the same bit for bit with any number of threads.
@@ -88,25 +94,46 @@ class LambdaMART(BoostedRanker):
     ----------
     n_estimators : int >= 1, default 300
         Number of trees.
-    learning_rate : float, 0 < rate <= 1, default 0.1
-    max_leaf_nodes : int >= 2, default 31
+    learning_rate : float, 0 < rate <= 1, or "auto"
+        What each tree is multiplied by. ``"auto"``, the default, takes a lower rate for fewer
+        training rows: .05 (rows / 10,000) ** .25, between .02 and .1.
+    tree : "symmetric" or "leafwise", default "symmetric"
+        How trees grow: level by level, with one split for all leaves of a level (as CatBoost), or
+        leaf by leaf, best split first (as LightGBM). A leaf of a symmetric tree that the split of
+        its level would leave with a child of fewer than ``min_samples_leaf`` rows is not split by
+        it.
+    max_leaf_nodes : int >= 2 or None, default None
+        The maximum number of leaves. None: 31 for leaf-wise trees; symmetric trees have
+        ``max_depth`` levels. A symmetric tree has at most log2(``max_leaf_nodes``) levels.
+    max_depth : int >= 1 or None, default None
+        The maximum number of splits from the root to a leaf. None: 6 for symmetric trees if
+        ``max_leaf_nodes`` is None too, no limit for leaf-wise ones.
     min_samples_leaf : int >= 1, default 20
         Minimum number of rows in a leaf.
-    max_depth : int >= 1 or None, default None
-        Maximum number of splits between the root and a leaf.
     min_split_gain : float >= 0, default 0.0
-        Split only if the gain is at least this, in the unit of ``node_gain_``. Gains shrink from
-        round to round, so this also ends training.
+        Split only if the gain is at least this, in the unit of ``node_gain_``; of a symmetric tree,
+        the sum of the gains of a level. Gains shrink from round to round, so this also ends
+        training.
     l2_regularization : float >= 0, default 1.0
         Added to the Hessian of a leaf, counted in rows of average Hessian.
     max_bins : int from 2 to 255, default 255
         Maximum number of bins per feature.
-    loss : "logistic", "exponential", "fidelity", "squared_hinge", "smooth_hinge" or "squared"
-        The loss of a pair as a function of the difference of its scores; default ``"logistic"``, as
-        in RankNet. The others are those of RankBoost, FRank, RankSVM, Rennie and Srebro (a hinge
-        that is linear for misordered pairs, so that wrong grades pull less) and MPRank.
-    weighting : str or None, default "NDCG@30"
-        What a pair counts. None: all the same. ``"grade_difference"``: by its difference of grades.
+    loss : str, default "auto"
+        ``"auto"`` is ``"query_rmse"``, or ``"logistic"`` if ``weighting`` or ``label_gain`` is
+        given.
+
+        Losses of lists: ``"query_rmse"``, the squared error of the grades after each query's own
+        shift of the scores, in which all rows count the same (CatBoost's QueryRMSE); ``"xendcg"``,
+        the cross entropy between the softmax of the scores and of randomized gains
+        (LightGBM's rank_xendcg).
+
+        Losses of pairs, functions of the difference of two scores: ``"logistic"`` as in RankNet,
+        ``"exponential"`` (RankBoost), ``"fidelity"`` (FRank), ``"squared_hinge"`` (RankSVM),
+        ``"smooth_hinge"`` (a hinge that is linear for misordered pairs, so that wrong grades pull
+        less) and ``"squared"`` (MPRank).
+    weighting : str or None, default "auto"
+        What a pair counts: ``"auto"`` is ``"NDCG@30"``. None: all the same.
+        ``"grade_difference"``: by its difference of grades.
         ``"NDCG"``, ``"AP"``, ``"ERR"`` or ``"RR"``: by the change of the measure if its rows were
         swapped; with a truncation level, as in ``"NDCG@30"``, only pairs with a row among
         the first 30 count.
@@ -117,12 +144,16 @@ class LambdaMART(BoostedRanker):
         The share of the queries that each tree is grown on, drawn at random.
     colsample_bytree : float, 0 < share <= 1, default 1.0
         The share of the features that each tree may use, drawn at random.
+    colsample_bynode : float, 0 < share <= 1, default 1.0
+        The share of these that each split may use, drawn at random; for symmetric trees, that of
+        each level.
     monotonic_cst : array of -1, 0 and 1 per feature, dict {feature name: -1, 0 or 1}, or None
         1: the score never decreases as the feature grows; -1: it never increases.
     categorical_features : bool mask, feature numbers, feature names, or None
         Features whose values are categories. A split sends a set of categories to each side; all
         but the ``max_bins - 1`` most frequent ones, and those not seen in training, go to the lower
-        side.
+        side. Leaf-wise trees order the categories of each leaf by gradient over Hessian, symmetric
+        trees those of the root.
     interaction_cst : "pairwise", "no_interactions", a list of sets of features, or None
         Which features may occur together in a branch of a tree. Features in none of the sets form
         one more set.
@@ -139,7 +170,7 @@ class LambdaMART(BoostedRanker):
     n_jobs : int >= 1, -1 or None, default None
         The number of threads; None and -1: one per CPU, or ``RANKWRIGHT_THREADS``.
     random_state : int, RandomState or None
-        Seeds the sampling of queries and features.
+        Seeds the sampling of queries and features, and the random gains of ``loss="xendcg"``.
 
     Attributes
     ----------
@@ -155,6 +186,8 @@ class LambdaMART(BoostedRanker):
         these positions of ``node_categories_`` go to ``node_high_``.
     feature_importances_ : (n_features,) array
         The share of each feature in the gain of all splits.
+    learning_rate_ : float
+        The learning rate that was used.
     training_bound_ : float or None
         With ``loss="exponential"`` and weights that do not depend on the order, the mean
         exponential loss of the training pairs, an upper bound on the share that is misordered
@@ -170,6 +203,9 @@ class LambdaMART(BoostedRanker):
     C. J. C. Burges: From RankNet to LambdaRank to LambdaMART: an overview. MSR-TR-2010-82.
     Q. Wu, C. J. C. Burges, K. M. Svore, J. Gao: Adapting boosting for information retrieval
     measures. Information Retrieval 13, 2010.
+    S. Bruch: An alternative cross entropy loss for learning-to-rank. WWW 2021.
+    L. Prokhorenkova, G. Gusev, A. Vorobev, A. V. Dorogush, A. Gulin: CatBoost: unbiased boosting
+    with categorical features. NeurIPS 2018 (symmetric trees).
 
     Examples
     --------
@@ -186,26 +222,30 @@ class LambdaMART(BoostedRanker):
     _shard_fit: ClassVar = "rankwright.distributed.lambdamart:fit"
     _constraints: ClassVar = {
         "n_estimators": schema.at_least(1),
-        "learning_rate": schema.between(1e-6, 1.0),
-        "max_leaf_nodes": schema.at_least(2),
-        "min_samples_leaf": schema.at_least(1),
+        "learning_rate": schema.either(schema.one_of("auto"), schema.between(1e-6, 1.0)),
+        "tree": schema.one_of("leafwise", "symmetric"),
+        "max_leaf_nodes": schema.optional(schema.at_least(2)),
         "max_depth": schema.optional(schema.at_least(1)),
+        "min_samples_leaf": schema.at_least(1),
         "min_split_gain": schema.number(0.0),
         "l2_regularization": schema.number(0.0),
         "max_bins": schema.Constraint(
             "an integer from 2 to 255", lambda v: schema.at_least(2).test(v) and v <= 255
         ),
         "loss": schema.one_of(
+            "auto",
             *loss_names(
                 "logistic", "exponential", "fidelity", "squared_hinge", "smooth_hinge", "squared"
-            )
+            ),
+            *LISTWISE,
         ),
-        "weighting": WEIGHTING,
+        "weighting": schema.either(schema.one_of("auto"), WEIGHTING),
         "label_gain": schema.optional(
             schema.Constraint("a list of gains >= 0 that never decrease", _are_gains)
         ),
         "subsample": schema.positive(1.0),
         "colsample_bytree": schema.positive(1.0),
+        "colsample_bynode": schema.positive(1.0),
         "monotonic_cst": schema.optional(
             schema.Constraint("-1, 0 or 1 for each feature", lambda v: _all_in(v, (-1, 0, 1)))
         ),
@@ -228,6 +268,7 @@ class LambdaMART(BoostedRanker):
         **{name: rule for name, rule in LEARNED.items() if name == "alpha_" or "node" in name},
         "root_": LEARNED["root_"],
         "feature_importances_": floats("n_features", low=0.0, high=1.0),
+        "learning_rate_": real(low=0.0),
         "training_bound_": real(low=0.0, optional=True),
         "validation_": floats("n_rounds_tried", optional=True),
         "best_iteration_": integer(low=0),
@@ -243,18 +284,20 @@ class LambdaMART(BoostedRanker):
         self,
         *,
         n_estimators: int = 300,
-        learning_rate: float = 0.1,
-        max_leaf_nodes: int = 31,
-        min_samples_leaf: int = 20,
+        learning_rate: float | str = "auto",
+        tree: str = "symmetric",
+        max_leaf_nodes: int | None = None,
         max_depth: int | None = None,
+        min_samples_leaf: int = 20,
         min_split_gain: float = 0.0,
         l2_regularization: float = 1.0,
         max_bins: int = 255,
-        loss: str = "logistic",
-        weighting: str | None = "NDCG@30",
+        loss: str = "auto",
+        weighting: str | None = "auto",
         label_gain: Any = None,
         subsample: float = 1.0,
         colsample_bytree: float = 1.0,
+        colsample_bynode: float = 1.0,
         monotonic_cst: Any = None,
         categorical_features: Any = None,
         interaction_cst: Any = None,
@@ -267,9 +310,10 @@ class LambdaMART(BoostedRanker):
     ) -> None:
         self.n_estimators = n_estimators
         self.learning_rate = learning_rate
+        self.tree = tree
         self.max_leaf_nodes = max_leaf_nodes
-        self.min_samples_leaf = min_samples_leaf
         self.max_depth = max_depth
+        self.min_samples_leaf = min_samples_leaf
         self.min_split_gain = min_split_gain
         self.l2_regularization = l2_regularization
         self.max_bins = max_bins
@@ -278,6 +322,7 @@ class LambdaMART(BoostedRanker):
         self.label_gain = label_gain
         self.subsample = subsample
         self.colsample_bytree = colsample_bytree
+        self.colsample_bynode = colsample_bynode
         self.monotonic_cst = monotonic_cst
         self.categorical_features = categorical_features
         self.interaction_cst = interaction_cst
@@ -358,8 +403,9 @@ class LambdaMART(BoostedRanker):
         first = self._first_scores(start, X.shape[0], validation)
         known, n_known, n_new = self._resumed(validation, start.n_more)
         with Team(None if self.n_jobs in (None, -1) else self.n_jobs) as pool:
-            weights = PairWeights.parse(self.weighting, self.label_gain)
-            losses = gradients_of(feedback, X, self.loss, weights, pool)
+            weights = self._pair_weights()
+            losses = gradients_of(feedback, X, self._loss, weights, pool)
+            self.learning_rate_ = self._rate(len(losses.rows))
             trees: list[Tree] = []
             if len(losses.rows):
                 keys = query_keys(feedback, losses.rows) if self.subsample < 1.0 else None
@@ -371,6 +417,36 @@ class LambdaMART(BoostedRanker):
                 scores = first + self._scorer().decision_function(X)
                 self.training_bound_ = losses.bound(scores[losses.rows])
         self.validation_ = np.array(validation.curve) if validation else None
+
+    @property
+    def _loss(self) -> str:
+        if self.loss != "auto":
+            return str(self.loss)
+        pairs = self.weighting != "auto" or self.label_gain is not None
+        return "logistic" if pairs else "query_rmse"
+
+    def _pair_weights(self) -> PairWeights:
+        """What pairs count; None, as all the same, where the loss has no pairs."""
+        if self._loss not in LISTWISE:
+            weighting = "NDCG@30" if self.weighting == "auto" else self.weighting
+            return PairWeights.parse(weighting, self.label_gain)
+        if self.label_gain is not None:
+            raise ParameterError(
+                f"LambdaMART(loss={self.loss!r}, label_gain=...): this loss has no gains. Leave "
+                "label_gain out, or weight pairs by weighting='NDCG@30'."
+            )
+        if self.weighting not in ("auto", None):
+            raise ParameterError(
+                f"LambdaMART(loss={self.loss!r}, weighting={self.weighting!r}): this loss has no "
+                "pairs to weight. Leave weighting out, or choose a loss of pairs, as 'logistic'."
+            )
+        return PairWeights(None)
+
+    def _rate(self, n_rows: int) -> float:
+        """The learning rate for so many rows."""
+        if self.learning_rate != "auto":
+            return float(self.learning_rate)
+        return float(np.clip(0.05 * (max(n_rows, 1) / 10_000) ** 0.25, 0.02, 0.1))
 
     def _resumed(
         self, validation: Validation | None, more: int | None
@@ -415,12 +491,15 @@ class LambdaMART(BoostedRanker):
         if known:
             scores = known.decision_function(X)[losses.rows]
 
-        def grow(draw: tuple[Any, Any]) -> Tree:
-            rows = None if draw[0] is None else draw[0].rows(keys)
-            return grower.grow(*losses.at(start + scores), rows, draw[1])
+        def grow(draw: TreeDraw) -> Tree:
+            rows = None
+            if draw.queries is not None and keys is not None:
+                rows = draw.queries.rows(keys)
+            gradients = losses.at(start + scores, draw.seed)
+            return grower.grow(*gradients, rows, draw.features, draw.seed)
 
-        def add(tree: Tree, draw: tuple[Any, Any]) -> None:
-            if draw[0] is None:
+        def add(tree: Tree, draw: TreeDraw) -> None:
+            if draw.queries is None:
                 grower.add_values(tree.alpha, scores)
             else:
                 walk_tree(binned.codes, tree.table(), tree.alpha, 0, len(scores), scores)
@@ -447,7 +526,7 @@ class LambdaMART(BoostedRanker):
                 tree = grow(draw)
                 if len(tree.nodes) == 1:
                     break
-                tree.alpha = float(self.learning_rate)
+                tree.alpha = self.learning_rate_
                 trees.append(tree)
                 add(tree, draw)
                 stop, value = False, None
@@ -465,7 +544,7 @@ class LambdaMART(BoostedRanker):
 
     def _draws(
         self, keys: Hashes | None, n_features: int, first: int, n: int
-    ) -> Iterator[tuple[QueryDraw | None, BoolArray | None]]:
+    ) -> Iterator[TreeDraw]:
         """The queries and the features of each tree; None for all. A draw depends on its number.
 
         ``keys`` are hashes of queries, so neither the order of rows nor where they are matters.
@@ -484,11 +563,12 @@ class LambdaMART(BoostedRanker):
                 features = np.zeros(n_features, bool)
                 size = max(1, round(self.colsample_bytree * n_features))
                 features[rng.permutation(n_features)[:size]] = True
-            yield queries, features
+            yield TreeDraw(queries, features, int(rng.integers(2**62)))
 
     def _may_drop_columns(self) -> bool:
         by_column = self.monotonic_cst is not None or self.interaction_cst is not None
-        return not by_column and self.colsample_bytree == 1.0 and not self.warm_start
+        draws = min(self.colsample_bytree, self.colsample_bynode) < 1.0 or self._loss == "xendcg"
+        return not by_column and not draws and not self.warm_start
 
     def _columns_to_keep(self, n_features: int) -> IntArray:
         return np.flatnonzero(self._feature_mask(n_features))
@@ -497,13 +577,21 @@ class LambdaMART(BoostedRanker):
         return self.min_samples_leaf
 
     def _tree_options(self, n_features: int) -> TreeOptions:
+        leaves, depth, symmetric = self.max_leaf_nodes, self.max_depth, self.tree == "symmetric"
+        if symmetric:
+            depth = SYMMETRIC_DEPTH if depth is None and leaves is None else depth
+            most = None if leaves is None else leaves.bit_length() - 1
+            depth = min(d for d in (depth, most) if d is not None)
+            leaves = 2**depth
         return TreeOptions(
-            self.max_leaf_nodes,
+            LEAVES if leaves is None else leaves,
             self.min_samples_leaf,
             self.l2_regularization,
             interactions=self._interactions(n_features),
-            max_depth=self.max_depth,
+            max_depth=depth,
             min_split_gain=self.min_split_gain,
+            symmetric=symmetric,
+            colsample_bynode=self.colsample_bynode,
         )
 
     def _keep(self, known: Trees | None, trees: list[Tree], n_features: int) -> None:
@@ -575,6 +663,9 @@ class QueryDraw(NamedTuple):
         return np.flatnonzero(mix(keys ^ self.salt) <= self.limit).astype(np.int32)
 
 
-def query_keys(grades: Grades, rows: IntArray) -> Hashes:
-    """A hash of the query of each row."""
-    return hash_ids(grades.queries.ids)[grades.queries.codes[rows]]
+class TreeDraw(NamedTuple):
+    """What is drawn for one tree: its queries and features, None for all, and a seed."""
+
+    queries: QueryDraw | None
+    features: BoolArray | None
+    seed: int

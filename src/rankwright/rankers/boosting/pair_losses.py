@@ -1,4 +1,4 @@
-"""Pair losses and pair weights: what a pair costs by its scores, how much it counts, and sums.
+"""Losses of pairs and of lists: what rows cost by their scores, how much they count, and sums.
 
 The losses are listed in rankwright.feedback.losses.
 """
@@ -14,7 +14,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.exceptions import FeedbackError, ParameterError
+from rankwright.data.vocabulary import Hashes, hash_ids, hash_rows, mix
+from rankwright.exceptions import DataError, FeedbackError, ParameterError
 from rankwright.feedback.base import Grades
 from rankwright.feedback.losses import (
     GRADE_DIFFERENCE,
@@ -29,6 +30,8 @@ from rankwright.feedback.pair_weights import PairDistribution
 from rankwright.rankers import schema
 from rankwright.runtime import Team
 
+LISTWISE = ("query_rmse", "xendcg")  # losses without pairs
+MAX_SQUARED_GRADE = 1e100
 NO_CUTOFF = 1 << 40
 _MEASURES = "|".join(name for name, code in WEIGHTINGS.items() if code >= NDCG)
 _BY_RANK = re.compile(rf"({_MEASURES})(?:@([1-9][0-9]{{0,8}}))?")
@@ -163,12 +166,17 @@ class Gradients(Protocol):
     query: IntArray  # their queries
     count: IntArray  # how many rows each counts as
 
-    def at(self, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Minus the gradient of the loss by the scores of ``rows``, and its Hessian's diagonal."""
+    def at(self, scores: FloatArray, seed: int) -> tuple[FloatArray, FloatArray]:
+        """Minus the gradient of the loss by the scores of ``rows``, and its Hessian's diagonal.
+
+        ``seed`` is that of the round, for losses that draw numbers.
+        """
 
 
 def gradients_of(grades: Grades, X: Any, loss: str, weights: PairWeights, pool: Team) -> Gradients:
-    """The gradients of a loss over the pairs of graded rows."""
+    """The gradients of a loss over graded rows."""
+    if loss in LISTWISE:
+        return ListGradients(grades, [X], loss, pool)
     if loss == "exponential" and not weights.by_rank:
         return ExponentialGradients(grades, X.shape[0], weights, pool)
     return PairGradients(grades, X, loss, weights, pool)
@@ -213,7 +221,7 @@ class PairGradients:
         copied._order, copied._out = self._order.copy(), np.zeros_like(self._out)
         return copied
 
-    def at(self, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def at(self, scores: FloatArray, seed: int = 0) -> tuple[FloatArray, FloatArray]:
         from rankwright.rankers.boosting._kernels import pair_gradients as _kernels
 
         loss, weights = self._codes
@@ -233,6 +241,92 @@ class PairGradients:
 
         self._pool.map(block, self._blocks)
         return self._out[0], self._out[1]
+
+
+class ListGradients:
+    """Losses of the list of a query, in O(rows): ``"query_rmse"`` and ``"xendcg"``.
+
+    Queries whose rows all have one grade are left out, as those without a pair are by pair losses.
+    """
+
+    def __init__(
+        self,
+        grades: Grades,
+        parts: list[Any],
+        loss: str,
+        pool: Team,
+        span: tuple[float, float] | None = None,
+    ) -> None:
+        """``parts`` are the rows of the grades in one or more matrices."""
+        from rankwright.feedback._kernels.pair_losses import GradedQueries
+
+        pairs = QueryPairs.of(grades)
+        self.rows, self.query = pairs.rows, grades.queries.codes[pairs.rows]
+        weight = pairs.weight * grades.query_weight[self.query]
+        self.count = np.rint(np.clip(weight, 1.0, 2.0**40)).astype(np.int64)
+        self._queries = GradedQueries(pairs.ptr, pairs.grade, pairs.weight, pairs.query_weight)
+        self._pool, self._out = pool, np.zeros((2, len(self.rows)))
+        self._blocks = _blocks(pairs.ptr, 1 if pool.threads == 1 else 4 * pool.threads)
+        self._gain: FloatArray | None = None
+        highest = float(np.abs(pairs.grade).max(initial=0.0))
+        if loss == "query_rmse" and highest > MAX_SQUARED_GRADE:
+            raise DataError(
+                f"LambdaMART(loss='query_rmse'): a grade of {highest:.3g}, and squares of grades "
+                f"above {MAX_SQUARED_GRADE:g} overflow. Scale the grades, or choose a loss of "
+                "pairs, as weighting='NDCG@30' does."
+            )
+        if loss == "xendcg":
+            lowest = span[0] if span else pairs.grade.min(initial=0.0)
+            grade = np.minimum(pairs.grade - min(0.0, lowest), MAX_GAIN_GRADE)
+            self._gain = np.exp2(grade)
+            check_gains(pairs.grade, self._gain)
+            content = np.concatenate([np.zeros(0, np.uint64), *map(hash_rows, parts)])[self.rows]
+            self._keys = row_keys(content, pairs)
+
+    def at(self, scores: FloatArray, seed: int = 0) -> tuple[FloatArray, FloatArray]:
+        from rankwright.rankers.boosting._kernels import list_gradients as _kernels
+
+        queries, out = self._queries, self._out
+        if self._gain is None:
+            self._pool.map(
+                lambda bounds: _kernels.query_rmse_gradients(scores, queries, *bounds, out),
+                self._blocks,
+            )
+            return out[0], out[1]
+        gain = self._gain - uniform(self._keys, seed)
+        self._pool.map(
+            lambda bounds: _kernels.xendcg_gradients(scores, queries, gain, *bounds, out),
+            self._blocks,
+        )
+        return out[0], out[1]
+
+
+def row_keys(content: Hashes, pairs: QueryPairs) -> Hashes:
+    """A key of each row by its content, its grade and the content of its query.
+
+    So neither the order of rows, nor where they are, nor their ids change what is drawn for them,
+    and copies of a row have the same key.
+    """
+    keys = mix(content) ^ hash_rows(pairs.grade[:, None])
+    if not len(keys):
+        return keys
+    largest = np.maximum.reduceat(keys, pairs.ptr[:-1])
+    return mix(keys + mix(largest)[pairs.group])
+
+
+def query_keys(grades: Grades, rows: IntArray) -> Hashes:
+    """A hash of the query of each row."""
+    return hash_ids(grades.queries.ids)[grades.queries.codes[rows]]
+
+
+def uniform(keys: Hashes, seed: int) -> FloatArray:
+    """A number from 0 to 1 for each key: drawn by a counter, so it depends on nothing else.
+
+    >>> uniform(np.array([1, 2], np.uint64), seed=3).round(3).tolist()
+    [0.544, 0.849]
+    """
+    bits = mix(mix(keys) ^ mix(np.array([seed]))) >> np.uint64(11)
+    return np.asarray(bits * 2.0**-53)
 
 
 class ExponentialGradients:
@@ -255,7 +349,7 @@ class ExponentialGradients:
         self.rows, self.query = self._pairs.rows, grades.queries.codes[self._pairs.rows]
         self.count = np.rint(self._pairs.count).astype(np.int64)
 
-    def at(self, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def at(self, scores: FloatArray, seed: int = 0) -> tuple[FloatArray, FloatArray]:
         self._pairs.move_to(scores)
         return self._pairs.potential, self._pairs.mass
 

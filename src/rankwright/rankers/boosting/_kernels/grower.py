@@ -85,7 +85,7 @@ def scan_block(bins, shared, growth, block, scratch):
     for leaf in range(n_leaves):
         best.gain[block, leaf], best.feature[block, leaf] = 0.0, -1
         for feature in range(4 * block, min(4 * block + 4, len(bins.n_bins))):
-            used |= leaves.allowed[leaf, feature]
+            used |= leaves.allowed[leaf, feature] | leaves.summed[feature]
     if not used:
         return
     pairs = shared.pairs if stop - start == len(shared.rows) else shared.gathered
@@ -109,14 +109,15 @@ def scan_block(bins, shared, growth, block, scratch):
         for feature in range(4 * block, min(4 * block + 4, len(bins.n_bins))):
             if leaves.can_split[leaf] and leaves.allowed[leaf, feature]:
                 at = sums[shared.starts[feature] : shared.starts[feature + 1]]
-                if len(at) < 256 and not (bins.categorical[feature] or growth.bounded):
+                plain = not (bins.categorical[feature] or growth.bounded or growth.symmetric)
+                if len(at) < 256 and plain:
                     # Most of many features are worse than one of another block: they need no closer
                     # look. Gains that `first_best` calls equal are kept, so that the result does
                     # not depend on which block another thread has finished.
                     least = max(best.gain[block, leaf], best.leader[leaf] * (1.0 - 1e-6))
                     if narrow_gain(at, leaves.total[leaf], growth) <= least:
                         continue
-                find_split(at, feature, bins, leaves, leaf, growth, best, scratch)
+                find_split(at, feature, bins, shared, leaf, growth, scratch)
         if best.feature[block, leaf] >= 0:
             feature = best.feature[block, leaf]
             at = sums[shared.starts[feature] : shared.starts[feature + 1]]
@@ -157,30 +158,47 @@ def narrow_gain(at, total, growth):
 
 
 @njit(cache=True, inline="always")
-def find_split(at, feature, bins, leaves, leaf, growth, best, scratch):
+def find_split(at, feature, bins, shared, leaf, growth, scratch):
     """Keep the best split of a leaf on one feature, if it beats those of the block so far.
 
     Codes are put in an order, and some first ones of them go right: from the highest bin down, or
-    categories by gradient / Hessian.
+    categories by gradient / Hessian. Of a symmetric tree, the gains of the leaf are added to those
+    of its level; categories keep the order of the root.
 
     at       (n, 2) int64: the histogram, missing values last
-    best     Best, of grower: the row of the feature's block is written
+    shared   Shared, of grower: the row of the feature's block in ``best``, or ``level`` is written
     scratch  (order (256,) int64, side (4, 256) float64)
     """
     order, side = scratch
+    leaves, best, level = shared.leaves, shared.best, shared.level
     block, categorical = feature >> 2, bins.categorical[feature]
-    if categorical:
+    start, is_root = shared.starts[feature], level.is_first[0]
+    has_missing = at[len(at) - 1, 1] != 0
+    if categorical and growth.symmetric and not is_root:
+        n = level.n_codes[feature]
+        for k in range(n):
+            order[k] = level.order[start + k]
+    elif categorical:
         n = order_categories(at, bins.n_categories[feature], growth, order)
     else:
         n = bins.n_bins[feature]
         for k in range(n):
             order[k] = n - 1 - k
+    if growth.symmetric:
+        if is_root:
+            level.has_missing[feature], level.n_codes[feature] = has_missing, n
+            for k in range(n):
+                level.order[start + k] = order[k]
+        has_missing = level.has_missing[feature]
     for default in range(2):
-        has_missing = at[len(at) - 1, 1] != 0
         if not growth.defaults[default] or (default and not has_missing and growth.defaults[0]):
             continue
         add_up(at, order, n, default, growth.bits, side)
         most = cut_gains(side, n, feature, bins, leaves, leaf, growth)
+        if growth.symmetric:
+            for k in range(n):
+                level.gain[default, start + k] += side[3, k]
+            continue
         if most <= best.gain[block, leaf] * (1.0 + 1e-9):
             continue
         last = 0  # the first that is the largest up to rounding

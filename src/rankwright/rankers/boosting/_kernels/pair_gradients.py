@@ -281,7 +281,7 @@ def logistic_ndcg_gradients(scores, queries, ranked, order, first, last, out):
     """As ``ranked_gradients``, for the logistic loss times the change of NDCG, vectorized.
 
     Returns how many queries are left to ``ranked_gradients`` because their scores spread too far.
-    It is a separate kernel so that the default of LambdaMART does not compile the other weights.
+    It is a separate kernel so that LambdaMART as published does not compile the other weights.
     """
     widest, n_left = 0, 0
     for q in range(first, last):

@@ -27,8 +27,7 @@ from rankwright.scoring.base import Matrix, Scorer
 class TreeRanking(BaseEstimator):  # type: ignore[misc]
     r"""Trees as weak rankings, so that RankBoost learns interactions between features.
 
-    A tree is grown leaf by leaf on the potentials :math:`\pi` (how strongly its pairs pull a row
-    up)
+    A tree is grown on the potentials :math:`\pi` (how strongly its pairs pull a row up)
     and the masses :math:`\mu` (the weight of its pairs). Each split is the one that adds most to
     :math:`\sum \pi^2 / (\mu + \lambda)` over the leaves, and a leaf has the value
     :math:`\pi / (\mu + \lambda)`. The weight of the tree is the one that minimizes Z (method 1),
@@ -36,7 +35,10 @@ class TreeRanking(BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
+    tree : "leafwise" or "symmetric", default "leafwise"
+        How trees grow: leaf by leaf, best split first, or with one split for all leaves of a level.
     max_leaf_nodes : int >= 2, default 8
+        Symmetric trees have at most log2(``max_leaf_nodes``) levels.
     min_samples_leaf : int >= 1, default 20
         Minimum number of rows in a leaf.
     l2_regularization : float >= 0, default 1.0
@@ -56,6 +58,7 @@ class TreeRanking(BaseEstimator):  # type: ignore[misc]
     """
 
     _constraints: ClassVar = {
+        "tree": schema.one_of("leafwise", "symmetric"),
         "max_leaf_nodes": schema.at_least(2),
         "min_samples_leaf": schema.at_least(1),
         "l2_regularization": schema.number(0.0),
@@ -65,11 +68,13 @@ class TreeRanking(BaseEstimator):  # type: ignore[misc]
     def __init__(
         self,
         *,
+        tree: str = "leafwise",
         max_leaf_nodes: int = 8,
         min_samples_leaf: int = 20,
         l2_regularization: float = 1.0,
         learning_rate: float = 0.1,
     ) -> None:
+        self.tree = tree
         self.max_leaf_nodes = max_leaf_nodes
         self.min_samples_leaf = min_samples_leaf
         self.l2_regularization = l2_regularization
@@ -180,8 +185,15 @@ class TreeLearner(WeakLearner):
         self._rate, self._smoothing = trees.learning_rate, smoothing
         self._line_search = model.weighting is None
         self._draw = draw_features(model, columns.n_features)
-        limits = trees.max_leaf_nodes, trees.min_samples_leaf, trees.l2_regularization
-        options = TreeOptions(*limits, DEFAULTS[model.default], "low")
+        options = TreeOptions(
+            trees.max_leaf_nodes,
+            trees.min_samples_leaf,
+            trees.l2_regularization,
+            DEFAULTS[model.default],
+            "low",
+            max_depth=trees.max_leaf_nodes.bit_length() - 1 if trees.tree == "symmetric" else None,
+            symmetric=trees.tree == "symmetric",
+        )
         count = np.rint(pairs.count).astype(np.int64)
         self._grower = Grower(
             scan.packed(), count, lambda f, cut, up: (scan.threshold(f, cut), none), options, pool
