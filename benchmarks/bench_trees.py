@@ -1,12 +1,16 @@
 """LambdaMART beside LightGBM, XGBoost (hist) and CatBoost: time, memory, quality, scoring, limits.
 
-Same rows, bins, trees, leaves, learning rate and threads for all; each fit in its own process, in
-turns, the least of ``--repeats`` counts. With one thread the time is that of the processor, with
-two that of the clock (which other work on the machine lengthens for all alike). Quality is NDCG@10
-on new queries, the differences paired by query.
+Same rows, bins, trees, learning rate and threads for all; leaf-wise trees of 31 leaves (ours with
+pairs weighted by NDCG, and with ``loss="xendcg"``, beside LightGBM's lambdarank and rank_xendcg),
+and symmetric trees of depth 6 (ours beside CatBoost, both with the squared error within queries;
+CatBoost YetiRank too). Each fit in its own process, in turns, the least of ``--repeats`` counts.
+With one thread the time is that of the processor, with two that of the clock (which other work on
+the machine lengthens for all alike). Quality is NDCG@10 on new queries, the differences paired by
+query.
 
     python -m benchmarks trees                                  everything (an hour)
     python -m benchmarks.bench_trees --sizes 100000x46 --threads 1 --systems ours,lightgbm
+    python -m benchmarks.bench_trees --parts train --systems ours-symmetric,catboost-symmetric
     python -m benchmarks.bench_trees --parts limit,growth       parts: train, growth, limit, score,
                                                                 threads
 """
@@ -28,8 +32,20 @@ from typing import Any
 
 import numpy as np
 
-SYSTEMS = ("ours", "lightgbm", "xgboost", "catboost")
-LEAVES, RATE, LEAST, QUERY, BINS = 31, 0.1, 20, 40, 255
+# Each of ours, and the peer that its time is divided by.
+PEERS = {
+    "ours": "lightgbm",
+    "ours-xendcg": "lightgbm-xendcg",
+    "ours-symmetric": "catboost-symmetric",
+}
+SYSTEMS = (*PEERS, *PEERS.values(), "catboost-yetirank", "xgboost", "catboost")
+LEAVES, DEPTH, RATE, LEAST, QUERY, BINS = 31, 6, 0.1, 20, 40, 255
+LEAFWISE = {"tree": "leafwise", "max_leaf_nodes": LEAVES, "min_samples_leaf": LEAST}
+OURS: dict[str, dict[str, Any]] = {
+    "ours": {**LEAFWISE, "weighting": "NDCG@30"},
+    "ours-xendcg": {**LEAFWISE, "loss": "xendcg"},
+    "ours-symmetric": {"tree": "symmetric", "max_depth": DEPTH, "loss": "query_rmse"},
+}
 SWITCH = "NUMBA_DISABLE_JIT"  # 1: scorers do without numba
 
 
@@ -51,16 +67,20 @@ def fit(system: str, data: Any, n_trees: int, threads: int) -> Callable[[Any], A
     """Train one system; returns what scores rows."""
     X, y, qid = data
     sizes = np.bincount(qid)
-    if system == "ours":
+    if system in PEERS:
         from rankwright import LambdaMART
 
-        model: Any = LambdaMART(n_estimators=n_trees, n_jobs=threads)
+        model: Any = LambdaMART(
+            n_estimators=n_trees, n_jobs=threads, learning_rate=RATE, **OURS[system]
+        )
         return model.fit(X, y, qid=qid).decision_function  # type: ignore[no-any-return]
-    if system == "lightgbm":
+    if system.startswith("lightgbm"):
         from lightgbm import LGBMRanker
 
+        objective = "rank_xendcg" if system.endswith("xendcg") else "lambdarank"
         model = LGBMRanker(
-            n_estimators=n_trees, num_leaves=LEAVES, learning_rate=RATE, min_child_samples=LEAST,
+            objective=objective, n_estimators=n_trees, num_leaves=LEAVES, learning_rate=RATE,
+            min_child_samples=LEAST,
             max_bin=BINS, n_jobs=threads, verbose=-1, random_state=0,
         )  # fmt: skip
         booster = model.fit(X, y.astype(int), group=sizes).booster_
@@ -76,9 +96,13 @@ def fit(system: str, data: Any, n_trees: int, threads: int) -> Callable[[Any], A
         return model.fit(X, y.astype(int), qid=qid).predict  # type: ignore[no-any-return]
     from catboost import CatBoost, Pool
 
-    model = CatBoost({
-        "loss_function": "YetiRank", "iterations": n_trees, "learning_rate": RATE,
+    grow: dict[str, Any] = {
         "grow_policy": "Lossguide", "max_leaves": LEAVES, "min_data_in_leaf": LEAST,
+    }  # fmt: skip
+    model = CatBoost({
+        "loss_function": "QueryRMSE" if system == "catboost-symmetric" else "YetiRank",
+        "iterations": n_trees, "learning_rate": RATE,
+        **(grow if system == "catboost" else {"depth": DEPTH}),
         "border_count": BINS - 1, "thread_count": threads, "verbose": False, "random_seed": 0,
         "allow_writing_files": False,
     })  # fmt: skip
@@ -135,7 +159,7 @@ def train(options: Any) -> None:
     """Time, memory and quality of each system on each size with each number of threads."""
     from rankwright import evaluate
 
-    systems = [name for name in options.systems if name == "ours" or _installed(name)]
+    systems = [name for name in options.systems if name in PEERS or _installed(name)]
     for n, n_features in options.sizes:
         _, y, qid = workload(100_000, n_features, 1)
         for threads in options.threads:
@@ -149,29 +173,29 @@ def train(options: Any) -> None:
                         best[name] = {k: min(v, best.get(name, new)[k]) for k, v in new.items()}
                         scores = evaluate(np.load(file), y, qid, ["NDCG@10"])
                         quality[name] = scores.per_query("NDCG@10")
-            print(f"{n:,} x {n_features}, {options.trees} trees of {LEAVES} leaves, ", end="")
+            print(f"{n:,} x {n_features}, {options.trees} trees, ", end="")
             print(f"{threads} thread{'s' if threads > 1 else ''}")
             _report(best, quality, "cpu" if threads == 1 else "wall")
 
 
 def _report(best: Any, quality: Any, clock: str) -> None:
-    peer = best.get("lightgbm")
     for name, figures in best.items():
-        ratio = f"{figures[clock] / peer[clock]:5.2f} x LightGBM" if peer else ""
+        peer = PEERS.get(name, "")
+        ratio = f"{figures[clock] / best[peer][clock]:.2f} x {peer}" if peer in best else ""
         print(
-            f"  {name:9} {figures[clock]:8.2f} {clock} s {ratio}  memory +{figures['memory']:.0f} "
-            f"MB  NDCG@10 {np.nanmean(quality[name]):.4f}",
+            f"  {name:18} {figures[clock]:8.2f} {clock} s  {ratio:25}  memory "
+            f"+{figures['memory']:.0f} MB  NDCG@10 {np.nanmean(quality[name]):.4f}",
             flush=True,
         )
-    others = [name for name in quality if name != "ours"]
-    if "ours" in quality and others:
+    others = [name for name in quality if name not in PEERS]
+    for ours in [name for name in PEERS if name in quality and others]:
         first = max(others, key=lambda name: np.nanmean(quality[name]))
-        gap = quality["ours"] - quality[first]
+        gap = quality[ours] - quality[first]
         gap = gap[~np.isnan(gap)]
         error = gap.std() / np.sqrt(len(gap))
         verdict = "a tie" if abs(gap.mean()) < 2 * error else "a difference"
         print(
-            f"  ours minus {first}, paired over {len(gap)} queries: {gap.mean():+.4f} +- "
+            f"  {ours} minus {first}, paired over {len(gap)} queries: {gap.mean():+.4f} +- "
             f"{error:.4f} ({verdict})",
             flush=True,
         )
@@ -213,7 +237,8 @@ def limit(options: Any) -> None:
         added += (n + small) * n_features
 
     start = time.process_time()
-    LambdaMART(n_estimators=50, n_jobs=1, callbacks=[count]).fit(*data[:2], qid=data[2])
+    model = LambdaMART(n_estimators=50, n_jobs=1, callbacks=[count], **OURS["ours"])
+    model.fit(*data[:2], qid=data[2])
     took = time.process_time() - start
     share = added / took / (4 * n / alone)
     print(f"  training (50 trees): {added / took / 1e9:.2f} G a second, {share:.0%} of the limit")
@@ -247,7 +272,7 @@ def threads(options: Any) -> None:
                 for method, function in methods.items():
                     setattr(Grower, method, function)
                 inside[0] = 0.0
-                LambdaMART(n_estimators=n_trees, n_jobs=n_jobs).fit(X, y, qid=qid)
+                LambdaMART(n_estimators=n_trees, n_jobs=n_jobs, **OURS["ours"]).fit(X, y, qid=qid)
                 best[name] = min(best[name], inside[0])
         for name, seconds in best.items():
             gain = best["one thread"] / seconds
@@ -275,8 +300,8 @@ def pool_map() -> dict[str, Any]:
         for block in range(first, last):
             scan_block(bins, shared, growth, block, scratch)
 
-    def scan_leaves(grower: Any, leaves: Any, can_split: Any, rows: Any, slots: Any) -> None:
-        shared, n = grower._shared, rows[1] - rows[0]
+    def scan_leaves(grower: Any, leaves: Any, can_split: Any, rows: Any) -> None:
+        shared, n, slots = grower._shared, rows[1] - rows[0], (leaves[0].sums, leaves[-1].sums)
         n_copies = 0 if n == grower.n_rows else -(-n // COPIED)
         shared.best.leader[:] = 0.0
         shared.job[START:] = *rows, *slots, len(leaves), n_copies, BOTH
@@ -300,11 +325,12 @@ def score(options: Any) -> None:
     from rankwright import LambdaMART, save
 
     X, y, qid = data = workload(20_000, 136)
-    if "ours" in options.systems:
+    for system in [name for name in ("ours", "ours-symmetric") if name in options.systems]:
         with tempfile.TemporaryDirectory() as folder:
             file = str(Path(folder) / "model.rw")
-            save(LambdaMART(n_estimators=300, n_jobs=1).fit(X, y, qid=qid), file)
-            for name, off in (("ours", "0"), ("ours, without numba", "1")):
+            model = LambdaMART(n_estimators=300, n_jobs=1, learning_rate=RATE, **OURS[system])
+            save(model.fit(X, y, qid=qid), file)
+            for name, off in ((system, "0"), (f"{system}, without numba", "1")):
                 command = [sys.executable, "-m", "benchmarks.bench_trees", "--score", file]
                 subprocess.run([*command, name], check=True, env=os.environ | {SWITCH: off})
     if "lightgbm" in options.systems and _installed("lightgbm"):
@@ -323,7 +349,7 @@ def time_scoring(name: str, predict: Callable[[Any], Any]) -> None:
     whole = _least(lambda: predict(batch), 3)
     single = _least(lambda: predict(request), 100)
     print(
-        f"  {name:20} 100,000 x 136: {whole:6.3f} CPU s; one request of 100 x 136: "
+        f"  {name:30} 100,000 x 136: {whole:6.3f} CPU s; one request of 100 x 136: "
         f"{1000 * single:5.2f} CPU ms",
         flush=True,
     )
@@ -342,7 +368,7 @@ def _least(work: Callable[[], Any], repeats: int) -> float:
 def _installed(name: str) -> bool:
     from importlib.util import find_spec
 
-    return find_spec(name) is not None
+    return find_spec(name.partition("-")[0]) is not None
 
 
 PARTS = {"train": train, "growth": growth, "limit": limit, "score": score, "threads": threads}

@@ -263,7 +263,7 @@ def test_default_candidates_have_the_pair_weights_of_the_measure() -> None:
         shape = (5000, 10)
         models = dict(default_candidates(rw.Measure.parse(measure), 2, shape, sparse=False))
         weights = {one.weighting for one in models.values() if isinstance(one, rw.LambdaMART)}
-        assert weights == {weighting, None}
+        assert weights == {weighting, "auto"}
 
 
 def test_quality_1_fits_one_default_without_evaluation() -> None:

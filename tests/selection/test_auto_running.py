@@ -188,7 +188,7 @@ def test_it_says_what_it_tried_and_left_out_and_why(capsys: pytest.CaptureFixtur
     X[3, 1] = np.nan
     model = rw.AutoRanker(verbose=1, quality=2).fit(X, DATA.y, qid=DATA.qid)
     tried = [one.name for one in model.results_]
-    assert tried == ["RankBoost", "LambdaMART squared", "LambdaMART NDCG", "ensemble"]
+    assert tried == ["RankBoost", "LambdaMART", "LambdaMART NDCG", "ensemble"]
     assert list(model.dropped_) == ["RankSVM"]
     said = capsys.readouterr().err
     assert "not tried: RankSVM: X has missing values" in said

@@ -95,39 +95,35 @@ def default_candidates(
 def _boosted(measure: Measure, quality: int, n_rows: int, large: bool) -> Candidates:
     stopping = EarlyStopping(measure=str(measure), n_iter_no_change=40, wait_share=0.5)
     rounds: dict[str, Any] = {"n_estimators": 1000, "early_stopping": stopping}
-    leaves = 63 if large else 15 if n_rows >= FEW_ROWS else 6
+    few_rows = n_rows < FEW_ROWS
+    leafwise = {"tree": "leafwise", "max_leaf_nodes": 63 if large else 6 if few_rows else 15}
     trees: dict[str, Any] = {
         **rounds,
-        "max_leaf_nodes": leaves,
-        "min_samples_leaf": 20 if n_rows >= FEW_ROWS else 5,
+        **(leafwise if large else {"max_depth": 4 if few_rows else 6}),
+        "min_samples_leaf": 5 if few_rows else 20,
         "subsample": 0.5,
+        "learning_rate": 0.1,
     }
     weighting = WEIGHTS.get(measure.name)
-    squared: dict[str, Any] = {"loss": "squared", "weighting": None}
     found: Candidates = [("RankBoost", RankBoost(**rounds))] if not large else []
     if quality >= 4 and not large:
         found.append(("FRank", FRank(n_estimators=200, early_stopping=stopping)))
-        small = TreeRanking(max_leaf_nodes=leaves)
+        small = TreeRanking(max_leaf_nodes=6 if few_rows else 15)
         found.append(("RankBoost trees", RankBoost(estimator=small, **rounds)))
-    slow = {"learning_rate": 0.1 if large else 0.05}
-    variants: dict[str, dict[str, Any]] = {"LambdaMART squared": {**squared, **slow}}
+    variants: dict[str, dict[str, Any]] = {"LambdaMART": {"learning_rate": "auto"}}
     if weighting is not None:
         variants[f"LambdaMART {measure.name}"] = {"weighting": weighting}
     if weighting is None or quality >= 4:
         variants["LambdaMART logistic"] = {"weighting": None, "colsample_bytree": 0.5}
     if quality >= 3 and not large:
-        variants["LambdaMART grade difference"] = {"weighting": "grade_difference", **slow}
-        few = {
-            "weighting": weighting,
-            "max_leaf_nodes": max(4, leaves // 2),
-            "colsample_bytree": 0.5,
-        }
-        variants["LambdaMART small trees"] = few
-        variants["LambdaMART few features"] = {**squared, "colsample_bytree": 0.3}
+        variants["LambdaMART xendcg"] = {"loss": "xendcg"}
+        shallow = {"weighting": weighting, "max_depth": 3 if few_rows else 4}
+        variants["LambdaMART small trees"] = {**shallow, "colsample_bytree": 0.5}
+        variants["LambdaMART few features"] = {"colsample_bytree": 0.3}
     if quality >= 4:
-        change = {"loss": "squared", "weighting": "grade_difference", **slow}
-        variants["LambdaMART squared, grade difference"] = change
-        deep = {"weighting": weighting, "max_leaf_nodes": 2 * leaves, "learning_rate": 0.05}
+        variants["LambdaMART grade difference"] = {"weighting": "grade_difference"}
+        variants["LambdaMART leaf-wise"] = {**leafwise, "max_depth": None}
+        deep = {"max_leaf_nodes": 127} if large else {"max_depth": 8}
         variants["LambdaMART large trees"] = deep
     found += [(name, LambdaMART(**{**trees, **change})) for name, change in variants.items()]
     return found
