@@ -403,7 +403,7 @@ def level_gradients(rows, loss, gaps, out):
         _squared_hinge(rows, gaps, out)
     else:
         grade = rows.grade if gaps else np.zeros(len(rows.grade))
-        sums = smooth.Rows(rows.score, rows.grade, grade, rows.weight, rows.weight, gaps)
+        sums = smooth.SortedRows(rows.score, rows.grade, grade, rows.weight, rows.weight, gaps)
         smooth.smooth_sums(sums, loss, False, out)
 
 
