@@ -63,7 +63,7 @@ class PairWeights:
     dominate.
 
     >>> PairWeights.parse("NDCG@30")
-    PairWeights(name='NDCG', cutoff=30)
+    PairWeights(name='NDCG', cutoff=30, label_gain=None)
     """
 
     name: str | None
