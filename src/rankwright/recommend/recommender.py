@@ -18,6 +18,7 @@ from rankwright._typing import Column, FloatArray, Id, IntArray
 from rankwright.data.behavior.attributes import SideFeatures, as_features
 from rankwright.data.behavior.interactions import Interactions
 from rankwright.data.behavior.ratings import Ratings
+from rankwright.data.behavior.times import check_unit
 from rankwright.data.vocabulary import Vocabulary, as_ids
 from rankwright.exceptions import (
     DataError,
@@ -51,6 +52,8 @@ from rankwright.recommend.ratings.blend import (
 from rankwright.recommend.ratings.per_user import RANKER, PerUser, caller_level
 from rankwright.runtime import active_engine, current_engine, map_jobs, single_threaded_blas
 
+SMALL = 50_000  # pairs of users and items below which experts follow every event at once
+REFRESH = 0.002  # share of new events after which experts follow in larger data
 MAX_HALVES = 20.0  # half-lives after which an event counts nothing more, or nothing less
 
 
@@ -253,6 +256,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
 
     def _set_backend(self) -> None:
         titles = getattr(self, "titles_", None)
+        self._pending: list[Interactions] = []
         self._backend: Any = (
             EventBackend(self.histories_, self.model_, titles, self.exploration)
             if self._is_events
@@ -265,10 +269,13 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
     def partial_fit(self, events: Interactions, y: None = None) -> Self:
         """Follow new events of known or new users and items; ``recommend`` reflects them at once.
 
-        Counts, neighbors and histories are exact: as after ``fit`` with all events. EASE is exact
-        but for rounding. Factors of known items and the weights of the experts are those of the
-        last ``fit``; ``model_.n_new_events_`` counts the events since then. ``refit`` fits the
-        experts again and keeps their weights; ``fit`` learns the weights too.
+        The histories of users follow each event, in milliseconds. What the experts know of items
+        follows when 0.2 % of the data are new, with new users, items or dislikes, and in data of
+        fewer than 50,000 pairs of users and items at once. Then counts and neighbors are exact, as
+        after ``fit`` with all events, and EASE is exact but for rounding. Factors of known items
+        and the weights of the experts are those of the last ``fit``; ``model_.n_new_events_``
+        counts the events since then. ``refit`` fits the experts again and keeps their weights;
+        ``fit`` learns the weights too.
         """
         if not isinstance(events, Interactions):
             raise DataError(
@@ -282,14 +289,51 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         if len(events):
             events = self._weighted(events)
             _warn_of_other_ids(self.histories_, events)
-            self.histories_, users = self.histories_.merged(events)
-            self.model_.update(self.histories_, users, len(events))
-            if hasattr(self, "titles_"):
-                fresh = self.histories_.items[len(self.titles_) :]
-                texts = np.array([str(item) for item in fresh.tolist()], object)
-                self.titles_ = np.concatenate([self.titles_, texts])
-            self._set_backend()
+            self.model_.n_new_events_ += len(events)
+            if not self._add_to_users(events):
+                self._pending.append(events)
+                self._merge()
         return self
+
+    def _add_to_users(self, events: Interactions) -> bool:
+        """Let only the histories of users follow, if these events are like those before.
+
+        That is enough for their next lists. Experts follow when ``REFRESH`` of the data are new,
+        or with new users, new items and dislikes; small data follow at once.
+        """
+        data = self.histories_
+        n_pending = len(events) + sum(map(len, self._pending))
+        if len(data) < SMALL or n_pending > REFRESH * len(data):
+            return False
+        if (data.time is None) != (events.time is None) or (events.weight <= 0).any():
+            return False
+        user = data.user_vocabulary.numbers(events.users[events.user], unknown=-1)
+        item = data.item_vocabulary.numbers(events.items[events.item], unknown=-1)
+        if (user < 0).any() or (item < 0).any():
+            return False
+        if data.disliked is not None and np.isin(user, data.disliked[:, 0]).any():
+            return False
+        if events.time is not None and data.time is not None:
+            check_unit(events.time, "time", data.time[:1])
+        self._backend.add(events, user, item)
+        self._pending.append(events)
+        return True
+
+    def _merge(self) -> None:
+        """Let the experts follow the events that only the histories of users have so far."""
+        if not self._pending:
+            return
+        events = self._pending[0]
+        if len(self._pending) > 1:
+            events = Interactions.concat(self._pending)
+        self._pending = []
+        self.histories_, users = self.histories_.merged(events)
+        self.model_.update(self.histories_, users)
+        if hasattr(self, "titles_"):
+            fresh = self.histories_.items[len(self.titles_) :]
+            texts = np.array([str(item) for item in fresh.tolist()], object)
+            self.titles_ = np.concatenate([self.titles_, texts])
+        self._set_backend()
 
     def _weighted(self, events: Interactions) -> Interactions:
         """Events with the weights of their types and ages."""
@@ -307,6 +351,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         if not isinstance(self.model_, TopN):
             raise DataError("refit: this recommender was fitted on ratings; call fit.")
+        self._merge()
         self.model_.refit()
         return self
 
@@ -327,6 +372,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
     def _before_saving(self) -> None:
         """Files hold no pending work of updates."""
         if isinstance(getattr(self, "model_", None), TopN):
+            self._merge()
             self.model_.flush()
 
     @classmethod
@@ -348,6 +394,8 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
     @property
     def data_(self) -> Ratings | Interactions:
         """The training data; of events, each pair of user and item once."""
+        check_is_fitted(self)
+        self._merge()
         data = self._data
         return data.events() if isinstance(data, Histories) else data
 

@@ -15,7 +15,7 @@ from rankwright.rankers.schema import floats, floats32, integers
 from rankwright.recommend.events.base import FLUSHING, Expert, Scores
 from rankwright.recommend.events.histories import Histories, HistoryRows, pointers
 from rankwright.recommend.events.neighbors import neighbor_pairs, row_ranges
-from rankwright.runtime import current_engine, map_blocks, ranges
+from rankwright.runtime import current_engine, map_blocks, ranges, single_threaded_blas
 
 BLOCK = 1024  # users whose products are added at once (EASE)
 N_BLOCKS = 16  # of users, and of items, on an engine
@@ -248,13 +248,15 @@ class ImplicitALS(Expert):
         self.max_iter = max_iter
         self.random_state = random_state
 
+    _gram: Scores | None = None  # of the factors and l2, until they change
+
     def fit(self, histories: Histories) -> Self:
         self.factors_ = _start(histories.items, self.n_factors, self.random_state)
         return self._sweep(histories, self.max_iter)
 
     def prepare(self, histories: Histories) -> None:
         super().prepare(histories)
-        self._n_behind = 0
+        self._n_behind, self._gram = 0, None
 
     def refit(self, histories: Histories) -> None:
         """Some more sweeps, from the factors so far."""
@@ -264,7 +266,7 @@ class ImplicitALS(Expert):
             self._sweep(histories, min(N_REFIT, self.max_iter))
 
     def _sweep(self, histories: Histories, n_sweeps: int) -> Self:
-        self._n_behind = 0
+        self._n_behind, self._gram = 0, None
         users = np.zeros((histories.n_users, self.n_factors), np.float32)
         columns = _columns(histories)
         if current_engine() is not None:
@@ -286,36 +288,46 @@ class ImplicitALS(Expert):
         return self
 
     def _solve(
-        self, rows: HistoryRows, factors: Scores, solution: Scores, max_iter: int = 3
+        self,
+        rows: HistoryRows,
+        factors: Scores,
+        solution: Scores,
+        max_iter: int = 3,
+        gram: Scores | None = None,
     ) -> None:
         from rankwright.recommend.events._kernels import solve_rows
 
-        gram = factors.T @ factors + np.float32(self.l2_regularization) * np.eye(
-            factors.shape[1], dtype=np.float32
-        )
+        gram = self._gram_of(factors) if gram is None else gram
         table = (rows.frozen(), factors, gram, self.alpha, max_iter)
         map_blocks(lambda block: solve_rows(*table, *block, solution), row_ranges(rows.n_rows))
 
+    def _gram_of(self, factors: Scores) -> Scores:
+        diagonal = np.float32(self.l2_regularization) * np.eye(factors.shape[1], dtype=np.float32)
+        with single_threaded_blas():  # threads take more CPU time for such a narrow table
+            return np.asarray(factors.T @ factors + diagonal, np.float32)
+
     def users(self, rows: HistoryRows) -> Scores:
         """Factors of the users with these histories, (n_rows, n_factors)."""
+        if self._gram is None:
+            self._gram = self._gram_of(self.factors_)
         users = np.zeros((rows.n_rows, self.factors_.shape[1]), np.float32)
-        self._solve(rows, self.factors_, users, max_iter=8)
+        self._solve(rows, self.factors_, users, 8, self._gram)
         return users
 
     def update(self, histories: Histories, before: Histories, users: IntArray) -> None:
         n_known = len(self.factors_)
         if histories.n_items > n_known:
             fresh = np.zeros((histories.n_items - n_known, self.factors_.shape[1]), np.float32)
-            self.factors_ = np.concatenate([self.factors_, fresh])
+            self.factors_, self._gram = np.concatenate([self.factors_, fresh]), None
             columns = _columns(histories).take(np.arange(n_known, histories.n_items))
             takers, index = np.unique(columns.item, return_inverse=True)
             solved = self.users(histories.rows.take(takers.astype(np.int64)))
             self._solve(columns._replace(item=index.astype(np.int32)), solved, fresh, max_iter=8)
-            self.factors_[n_known:] = fresh
+            self.factors_[n_known:], self._gram = fresh, None
         self._n_behind += max(len(users), len(histories) - len(before))
         if self._n_behind > REFRESH * len(histories):
             self._solve(_columns(histories), self.users(histories.rows), self.factors_)
-            self._n_behind = 0
+            self._n_behind, self._gram = 0, None
 
     def scores(self, rows: HistoryRows) -> Scores:
         return np.asarray(self.users(rows) @ self.factors_.T)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,13 +13,20 @@ from sklearn.base import BaseEstimator, clone
 
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.behavior.attributes import Attributes, SideFeatures
+from rankwright.data.behavior.interactions import Interactions
 from rankwright.data.vocabulary import mix
 from rankwright.exceptions import DataError, ParameterError
 from rankwright.rankers import schema
 from rankwright.rankers.schema import Holds, Learned, floats, integer
 from rankwright.recommend.events.base import Expert, Popularity, Scores
 from rankwright.recommend.events.content import Content, ItemContent, UserContent
-from rankwright.recommend.events.histories import Histories, HistoryRows, check_weights
+from rankwright.recommend.events.histories import (
+    Entries,
+    Histories,
+    HistoryRows,
+    check_weights,
+    pointers,
+)
 from rankwright.recommend.events.least_squares import EASE, ImplicitALS
 from rankwright.recommend.events.neighbors import ItemCosine, NextItems
 from rankwright.recommend.events.sequences import SLIT
@@ -43,6 +51,7 @@ from rankwright.recommend.lists import (
     nearest_users,
     user_cosine,
 )
+from rankwright.runtime import single_threaded_blas
 
 CELLS = 2**21  # scores in a block of users
 LARGE = 2_000_000  # pairs of users and items above which experts step aside
@@ -202,13 +211,12 @@ class TopN(BaseEstimator):  # type: ignore[misc]
             "tie_": Learned("i", ("n_items",), low=0, high="n_items"),
         }
 
-    def update(self, histories: Histories, users: IntArray, n_events: int) -> None:
+    def update(self, histories: Histories, users: IntArray) -> None:
         """Follow new events of some users; the weights of the experts stay."""
         before = self._histories
         self._set_histories(histories)
         for expert in self.experts_:
             expert.update(histories, before, users)
-        self.n_new_events_ += n_events
 
     def flush(self) -> None:
         """Do the pending work of updates."""
@@ -227,12 +235,14 @@ class TopN(BaseEstimator):  # type: ignore[misc]
         """Scores of all items for some histories, (n_rows, n_items); ``personal`` leaves out the
         experts that do not look at the history."""
         total = np.zeros((rows.n_rows, self._histories.n_items), np.float32)
-        for expert, weight in zip(self.experts_, self._weights(rows, horizon), strict=True):
-            if (personal and not expert.personal) or not weight.any():
-                continue
-            scores = scaled(expert.scores(rows))
-            scores *= weight
-            total += scores
+        # For one user, threads of BLAS would spend more time waiting than working.
+        with single_threaded_blas() if rows.n_rows == 1 else nullcontext():
+            for expert, weight in zip(self.experts_, self._weights(rows, horizon), strict=True):
+                if (personal and not expert.personal) or not weight.any():
+                    continue
+                scores = scaled(expert.scores(rows))
+                scores *= weight
+                total += scores
         for content in self._item_contents:
             total = content.smooth(total)
         return total
@@ -312,6 +322,7 @@ class EventBackend:
         self.data, self.model, self.titles = data, model, titles
         self.exploration = exploration
         self.known_items = model.known_items()
+        self.changed: dict[int, Entries] = {}  # histories of users with events since then
 
     @property
     def block_size(self) -> int:
@@ -320,7 +331,31 @@ class EventBackend:
 
     def known(self, numbers: IntArray) -> HistoryRows:
         """The histories of users of the data."""
-        return self.data.rows.take(np.asarray(numbers, np.int64))
+        numbers = np.asarray(numbers, np.int64)
+        rows = self.data.rows.take(numbers)
+        if not self.changed or not any(number in self.changed for number in numbers.tolist()):
+            return rows
+        now = [self.entries(number) for number in numbers.tolist()]
+        ptr = pointers(np.array([len(one.item) for one in now], np.int64))
+        item, weight = (np.concatenate([one[at] for one in now]) for at in (0, 1))
+        return HistoryRows(ptr, item, weight, rows.user, rows.weighted)
+
+    def entries(self, number: int) -> Entries:
+        """The history of one user of the data."""
+        if number in self.changed:
+            return self.changed[number]
+        time = self.data.time
+        own = slice(*self.data.ptr[number : number + 2])
+        return Entries(*self.data.rows.row(number), None if time is None else time[own])
+
+    def add(self, events: Interactions, user: IntArray, item: IntArray) -> None:
+        """Let some users' histories follow new events; what experts know of items stays."""
+        for number in np.unique(user).tolist():
+            own = user == number
+            time = None if events.time is None else events.time[own]
+            self.changed[number] = self.entries(number).followed_by(
+                item[own], events.weight[own], time
+            )
 
     def new(self, items: IntArray, weight: FloatArray, given: Mapping[Any, float]) -> HistoryRows:
         """The history of a new user."""
