@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,7 +20,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks.serve_load import N_FEATURES, Connection, Server, measure, post, rank_body
+from benchmarks.serve_load import (
+    N_FEATURES,
+    Connection,
+    Server,
+    measure,
+    post,
+    rank_body,
+    wrk,
+)
 
 import rankwright as rw
 from rankwright.data.datasets.synthetic import make_queries
@@ -83,6 +92,41 @@ def _model_files(folder: Path) -> dict[str, str]:
     for name, model in models.items():
         rw.save(model.fit(sample.X, sample.y, qid=sample.qid), files[name])
     return {name: str(path) for name, path in files.items()}
+
+
+def workers() -> None:
+    """Requests a second of one process and of two workers, 300 trees, with wrk as the load."""
+    if shutil.which("wrk") is None:
+        print("wrk is not installed (apt-get install wrk)\n")
+        return
+    body, rounds, seconds = json.dumps(rank_body(np.random.default_rng(0))).encode(), 5, 4
+    with tempfile.TemporaryDirectory() as folder:
+        path = _model_files(Path(folder))["300 trees"]
+        servers = {
+            n: Server.service(folder, path, "--store", f"{n}.db", "--workers", str(n))
+            for n in (1, 2)
+        }
+        for server in servers.values():
+            server.wait_until_ready()
+        found: dict[int, list[tuple[float, float, float, float]]] = {n: [] for n in servers}
+        for number in range(rounds + 1):  # by turns, so that other load hits both alike
+            for n, server in servers.items():
+                before, start = server.cpu_of_all, time.perf_counter()
+                n_requests, own = wrk(server, folder, body, seconds, 8)
+                took, after = time.perf_counter() - start, server.cpu_of_all
+                used = [(after[name] - before[name]) / n_requests for name in before]
+                if number:  # the first round warms up
+                    found[n].append((n_requests / took, used[0], used[1], own / n_requests))
+        for server in servers.values():
+            server.stop()
+    print(f"{'':12}{'requests/s':>12}{'CPU us: first':>15}{'workers':>9}{'wrk':>6}")
+    rates = {}
+    for n, rows in found.items():
+        rate, first, others, own = np.median(rows, axis=0)
+        rates[n] = rate
+        name = "one process" if n == 1 else f"{n} workers"
+        print(f"{name:12}{rate:12,.0f}{first * 1e6:15.0f}{others * 1e6:9.0f}{own * 1e6:6.0f}")
+    print(f"{rates[2] / rates[1]:.2f} times the throughput (goal 1.7 on two idle cores)\n")
 
 
 def feedback() -> None:
@@ -329,6 +373,7 @@ def _tests(name: str, **settings: str) -> None:
 
 PARTS = {
     "latency": latency,
+    "workers": workers,
     "feedback": feedback,
     "start": start,
     "soak": soak,

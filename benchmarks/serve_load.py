@@ -102,6 +102,18 @@ class Server:
         return sum(int((each / "schedstat").read_text().split()[0]) for each in threads) / 1e9
 
     @property
+    def cpu_of_all(self) -> dict[str, float]:
+        """The same for this process and for its workers together."""
+        tasks = Path(f"/proc/{self.process.pid}/task").iterdir()
+        children = [child for task in tasks for child in (task / "children").read_text().split()]
+        found = {"first process": self.cpu, "workers": 0.0}
+        for child in children:
+            threads = Path(f"/proc/{child}/task").iterdir()
+            ticks = (int((each / "schedstat").read_text().split()[0]) for each in threads)
+            found["workers"] += sum(ticks) / 1e9
+        return found
+
+    @property
     def memory(self) -> int:
         """Resident bytes."""
         pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
@@ -175,3 +187,29 @@ def measure(server: Server, requests: list[bytes], n_requests: int, n_clients: i
     for thread in threads:
         thread.join()
     return np.array(times), (server.cpu - before) / n_requests
+
+
+WRK = """
+wrk.method = "POST"
+wrk.headers["Content-Type"] = "application/json"
+wrk.body = io.open("{body}"):read("*a")
+"""
+
+
+def wrk(
+    server: Server, folder: str, body: bytes, seconds: int, n_clients: int
+) -> tuple[int, float]:
+    """Load by Debian's ``wrk``: the requests that were answered, and its own CPU seconds."""
+    path, script = Path(folder) / "body.json", Path(folder) / "post.lua"
+    path.write_bytes(body)
+    script.write_text(WRK.format(body=path))
+    url = f"http://127.0.0.1:{server.port}/v1/rank"
+    command = ["wrk", "-t1", f"-c{n_clients}", f"-d{seconds}s", "-s", str(script), url]
+    before = os.times()
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    after = os.times()
+    if "Non-2xx" in text or "Socket errors" in text:
+        raise RuntimeError(text)
+    used = after.children_user + after.children_system
+    used -= before.children_user + before.children_system
+    return int(text.split(" requests in ")[0].split()[-1]), used

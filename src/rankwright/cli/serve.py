@@ -53,6 +53,7 @@ def serve(
     rate_limit: float | None = None,
     allow_host: list[str] = [],
     trusted_proxies: Annotated[list[str], Parameter(name="--trusted-proxy")] = [],
+    workers: sh.Count = 1,
     replica_of: str | None = None,
     ack: Literal["leader", "replica"] = "leader",
     log_format: Literal["text", "json"] = "text",
@@ -85,6 +86,7 @@ def serve(
         rate_limit: Requests per second of one token or address.
         allow_host: Another host name of this service, such as that of a proxy; may be repeated.
         trusted_proxies: Address or network of a proxy whose X-Forwarded-* is believed; may repeat.
+        workers: Processes that score requests; another one writes the log.
         replica_of: Address of a leader: copy its log, serve reads, and lead after POST /v1/promote.
         ack: Acknowledge writes when they are on this disk, or when a replica has them, too.
         log_format: text, or a line of JSON for each request and each message.
@@ -120,6 +122,7 @@ def serve(
         header_timeout=header_timeout,
         idle_timeout=idle_timeout,
         max_connections_per_address=max_connections_per_address,
+        workers=workers,
         replica_of=replica_of,
         ack=ack,
         retention_days=retention_days,
@@ -127,10 +130,7 @@ def serve(
         **vars(judging),
     )
     if log_format == "json":
-        from rankwright.service.logs import log_as_json, note
-
-        log_as_json()
-        run(settings, port, note=note)
+        run(settings, port, log_format=log_format)
         return
     run(settings, port, note=sh.note)
 

@@ -6,12 +6,13 @@ import asyncio
 import logging
 import os
 import secrets
+import socket
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import jinja2
 import msgspec
@@ -28,6 +29,7 @@ from rankwright.service.api.operations import OPERATIONS
 from rankwright.service.api.routing import Api
 from rankwright.service.api.security import (
     NO_TOKENS,
+    RateLimit,
     Security,
     Sessions,
     Tokens,
@@ -44,7 +46,7 @@ from rankwright.service.learning.live import LearningPlan
 from rankwright.service.learning.log_learner import LogLearner
 from rankwright.service.log.checking import damage
 from rankwright.service.log.store import Store, put_state
-from rankwright.service.models import DeployedModel, Models, count_models
+from rankwright.service.models import DeployedModel, Models, ModelsState, count_models
 from rankwright.service.pages.dashboard import Dashboard
 from rankwright.service.pages.judge import JudgePages, no_queue
 from rankwright.service.pages.rendering import login_page, logout, missing_page, page_list
@@ -56,6 +58,9 @@ from rankwright.service.replication.puller import (
     fence_later,
     prepare,
 )
+
+if TYPE_CHECKING:
+    from rankwright.service.workers.pool import WorkerPool
 
 REMOTE_RATE = 200.0  # requests a second, of a client on another machine
 MOST_CHECKED = 2**31  # bytes of a log that is checked before the service is ready, not only then
@@ -87,6 +92,7 @@ class Settings:
         are believed
     header_timeout, idle_timeout : seconds for the header of a request, and between two requests
     max_connections_per_address : connections of one address at once; proxies have no such limit
+    workers : processes that score requests; with more than one, another one writes
     replica_of : the address of the leader that this service is a replica of
     ack : when a write is acknowledged: when it is on the leader's disk, or on a replica's, too
     retention_days : how long the log keeps entries; None forever
@@ -117,6 +123,7 @@ class Settings:
     header_timeout: float = 10.0
     idle_timeout: float = 5.0
     max_connections_per_address: int = 256
+    workers: int = 1
     replica_of: str | None = None
     ack: Literal["leader", "replica"] = "leader"
     retention_days: float | None = None
@@ -140,6 +147,9 @@ class Settings:
                 raise ParameterError(
                     Setting(name, value), ": give a number above 0, or leave it out."
                 )
+        if self.workers < 1 or (self.workers > 1 and not hasattr(socket, "send_fds")):
+            need = "give 1 or more" if self.workers < 1 else "this system can run 1 only"
+            raise ParameterError(Setting("workers", self.workers), f": {need}.")
         if not is_loopback(self.host) and not self.tokens.principals:
             raise ParameterError(
                 Setting("host", self.host),
@@ -173,6 +183,8 @@ class Service:
     def __init__(self, settings: Settings, wait: float = 0.0) -> None:
         self.settings = settings
         self._closing = self.stopping = False
+        self._listeners: list[Callable[[ModelsState | None], None]] = []
+        self.pool: WorkerPool | None = None
         leader = _leader_of(settings)
         self.demo = _wants_demo(settings, replica=leader is not None)
         self.store = Store(settings.store, wait=wait)
@@ -213,7 +225,7 @@ class Service:
         settings = self.settings
         self.sessions.ended = self.store.state_as("ended_sessions", dict[str, int]) or {}
         experiments = Experiments(self.store)
-        models = Models(self.store, settings.models, demo=self.demo)
+        models = Models(self.store, settings.models, demo=self.demo, on_switch=self.changed)
         learner = LogLearner(
             self.store,
             models,
@@ -229,6 +241,16 @@ class Service:
         models.choose(prefer_live)
         self.experiments, self.models, self.learner = experiments, models, learner
         learner.start()
+
+    def on_change(self, listener: Callable[[ModelsState | None], None]) -> None:
+        """Call this with a state of the models before it is used, and when anything else changed
+        that scoring depends on."""
+        self._listeners.append(listener)
+        self.store.on_refusal = self.changed
+
+    def changed(self, models: ModelsState | None = None) -> None:
+        for listener in self._listeners:
+            listener(models)
 
     def promoted(self) -> None:
         """What changes when a replica begins to lead."""
@@ -269,6 +291,7 @@ class Service:
         try:
             if self.settings.token_file is not None:
                 self.sessions.tokens = Tokens.read(self.settings.token_file)
+                self.changed()
                 log.warning("read %s again", self.settings.token_file)
         except (OSError, ValueError) as error:
             log.error("the tokens are as before: %s", error)
@@ -304,6 +327,8 @@ class Service:
             faults.append(f"the log is damaged ({self.damage})")
         if self._checking.is_alive() and os.path.getsize(self.store.path) < MOST_CHECKED:
             faults.append("the log is being checked")
+        if self.pool is not None and not self.pool.ready:
+            faults.append("a worker is being replaced")
         if self._warming.is_alive():
             faults.append("loops are being compiled")
         return faults
@@ -352,10 +377,19 @@ def create_app(settings: Settings | None = None, *, wait: float = 0.0) -> Securi
         sessions=service.sessions,
         hosts=settings.hosts(),
         max_body=settings.max_body,
-        rate=settings.rate(),
+        rate=_rate_limit(settings),
         images=settings.images,
         proxies=settings.trusted_proxies,
     )
+
+
+def _rate_limit(settings: Settings) -> RateLimit | None:
+    rate = settings.rate()
+    if rate is None or settings.workers == 1:
+        return None if rate is None else RateLimit(rate)
+    from rankwright.service.workers.channel import SharedRateLimit
+
+    return SharedRateLimit(rate)
 
 
 def _routes(service: Service) -> list[BaseRoute]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -21,13 +22,13 @@ STALL_SECONDS = 30.0  # that a client may leave an answer unread
 class Limits:
     """The limits of a service, and the connections that it has."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, count: Callable[[str, int], int] | None = None) -> None:
         self.header_timeout, self.idle_timeout = settings.header_timeout, settings.idle_timeout
         self.per_address = settings.max_connections_per_address
         self.most = min(MOST_CONNECTIONS, _open_files() // 2)
         self.proxies = Addresses(settings.trusted_proxies)
         self.connections: dict[Connection, None] = {}  # the oldest first
-        self.n_of_address: Counter[str] = Counter()
+        self._count = count or _Addresses().add
         self.draining = False  # every answer is the last one of its connection
 
     def add(self, connection: Connection) -> bool:
@@ -36,7 +37,7 @@ class Limits:
         If there are too many in all, the oldest one that waits for its client makes room.
         """
         self.connections[connection] = None
-        self.n_of_address[connection.address] += 1
+        many = self._count(connection.address, 1) > self.per_address
         if len(self.connections) > self.most:
             waiting = (
                 c for c in self.connections if c.deadline is not None and c is not connection
@@ -44,15 +45,12 @@ class Limits:
             for longest in waiting:
                 longest.transport.abort()
                 break
-        many = self.n_of_address[connection.address] > self.per_address
         return many and connection.address not in self.proxies
 
     def remove(self, connection: Connection) -> None:
         if connection in self.connections:
             del self.connections[connection]
-            self.n_of_address[connection.address] -= 1
-            if not self.n_of_address[connection.address]:
-                del self.n_of_address[connection.address]
+            self._count(connection.address, -1)
 
     def sweep(self) -> None:
         """Close the connections whose clients are too slow."""
@@ -62,6 +60,18 @@ class Limits:
                 connection.refuse(b"408 Request Timeout")
             elif connection.stalled is not None and connection.stalled + STALL_SECONDS < now:
                 connection.transport.abort()
+
+
+class _Addresses:
+    """How many connections each address has."""
+
+    def __init__(self) -> None:
+        self._n: Counter[str] = Counter()
+
+    def add(self, address: str, change: int) -> int:
+        """Count a connection that began (1) or ended (-1); how many there are."""
+        self._n[address] += change
+        return self._n[address] or self._n.pop(address)
 
 
 class Connection(HttpToolsProtocol):  # type: ignore[misc]

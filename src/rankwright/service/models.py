@@ -108,7 +108,7 @@ class DeployedModel:
 
 
 @dataclass(frozen=True)
-class _ModelsState:
+class ModelsState:
     """What is active and in the shadow: one object, so that a switch is one assignment."""
 
     models: Mapping[str, DeployedModel] = field(default_factory=dict)
@@ -122,21 +122,22 @@ class _ModelsState:
         return frozenset(name for names in named for name in names)
 
 
-class Models:
-    """The models of a service by key: their version, or "live" for the one that learns."""
+class ModelView:
+    """The models of a service by key: their version, or "live" for the one that learns.
 
-    def __init__(self, store: Store, paths: tuple[str, ...], *, demo: bool = True) -> None:
-        self._store, self._lock, self.note = store, threading.Lock(), ""
-        self._state = _ModelsState()
-        given = [served_from_file(path) for path in paths]
-        for served in (*self._uploaded(), *given):
-            self._put(served.version, served)
-        if demo and not paths:
-            self.note = "This is the demo model, trained on generated data."
-            self._put(DEMO, demo_model())
-        self._given = [served.version for served in given]
+    A method looks at the state once, so no lock is needed.
+    """
 
-    # Reading: one reference to the state, no lock.
+    def __init__(self) -> None:
+        self._state = ModelsState()
+
+    @property
+    def state(self) -> ModelsState:
+        return self._state
+
+    def switch(self, state: ModelsState) -> None:
+        """Use another state from now on."""
+        self._state = state
 
     def active(self, task: Task) -> DeployedModel:
         """The model that answers a task."""
@@ -204,7 +205,7 @@ class Models:
         state = self._state
         return {task: state.models[key].version for task, key in state.active.items()}
 
-    def _info(self, state: _ModelsState, key: str) -> ModelInfo:
+    def _info(self, state: ModelsState, key: str) -> ModelInfo:
         served = state.models[key]
         encoding = served.encoding or served.feature_set
         return ModelInfo(
@@ -224,12 +225,47 @@ class Models:
             served.made,
         )
 
-    # Writing: under the lock, and kept in the store.
+    def has_unknown_features(self) -> bool:
+        """Whether a ranker waits for its first request to learn what its features are."""
+        models = self._state.models.values()
+        return any(served.task == "rank" and served.n_features is None for served in models)
+
+
+class Models(ModelView):
+    """The models of a service, loaded and changed.
+
+    ``on_switch`` is called with a new state before it is used.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        paths: tuple[str, ...],
+        *,
+        demo: bool = True,
+        on_switch: Callable[[ModelsState], None] = lambda state: None,
+    ) -> None:
+        super().__init__()
+        self._store, self._lock, self.note = store, threading.Lock(), ""
+        self._on_switch = on_switch
+        given = [served_from_file(path) for path in paths]
+        for served in (*self._uploaded(), *given):
+            self._state = _with(self._state, served.version, served)
+        if demo and not paths:
+            self.note = "This is the demo model, trained on generated data."
+            self._state = _with(self._state, DEMO, demo_model())
+        self._given = [served.version for served in given]
+
+    def switch(self, state: ModelsState) -> None:
+        self._on_switch(state)
+        self._state = state
+
+    # Changes: under the lock, and kept in the store.
 
     def publish(self, served: DeployedModel) -> None:
         """Replace the live model; it becomes active if nothing else ranks."""
         with self._lock:
-            self._put(LIVE, served)
+            self.switch(_with(self._state, LIVE, served))
 
     def upload(self, content: bytes, name: str, source: Source, **measures: float) -> ModelInfo:
         """Keep a model file in the store and serve it, once it is checked."""
@@ -292,9 +328,6 @@ class Models:
             self._save(state, lambda db: db.execute(sql, (key,)))
         return info
 
-    def _put(self, key: str, served: DeployedModel) -> None:
-        self._state = _with(self._state, key, served)
-
     def _activate(self, key: str) -> None:
         state = self._state
         task = state.models[key].task
@@ -304,7 +337,7 @@ class Models:
         self._save(replace(state, active={**state.active, task: key}, history=history))
 
     def _save(
-        self, state: _ModelsState, change: Callable[[Connection], object] | None = None
+        self, state: ModelsState, change: Callable[[Connection], object] | None = None
     ) -> None:
         """Switch, and remember the choice for the next start, in one transaction with a change."""
         kept = _Kept(dict(state.active), list(state.history), list(state.shadow), self._given)
@@ -316,7 +349,7 @@ class Models:
             put_state(db, "models", value)
 
         self._store.change(write).result()
-        self._state = state
+        self.switch(state)
 
     def _uploaded(self) -> Iterator[DeployedModel]:
         columns = "version, time, about, file"
@@ -357,7 +390,7 @@ class Models:
         if self._store.refusal is None:
             self._save(state)
         else:  # what a replica chooses is written by its leader
-            self._state = state
+            self.switch(state)
 
 
 class _Kept(msgspec.Struct):
@@ -380,7 +413,7 @@ def count_models(path: str) -> int:
         log.close()
 
 
-def _with(state: _ModelsState, key: str, served: DeployedModel) -> _ModelsState:
+def _with(state: ModelsState, key: str, served: DeployedModel) -> ModelsState:
     return replace(state, models={**state.models, key: served})
 
 

@@ -12,14 +12,17 @@ import sys
 import threading
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from rankwright.exceptions import ParameterError
 from rankwright.service.api.security import is_loopback
 from rankwright.service.app import Service, Settings, create_app
 from rankwright.service.connections import Connection, Limits
+from rankwright.service.logs import log_as_json
+from rankwright.service.logs import note as note_as_json
 
 STOP_SECONDS = 10
 DRAIN_SECONDS = 1.0  # until connections without a request are closed
@@ -29,7 +32,11 @@ SWEEP_TICKS = 5  # tenths of a second
 
 
 def serve(
-    settings: Settings, port: int = 8000, *, note: Callable[[str], object] | None = None
+    settings: Settings,
+    port: int = 8000,
+    *,
+    note: Callable[[str], object] | None = None,
+    log_format: Literal["text", "json"] = "text",
 ) -> None:
     """Serve until the process is told to stop (SIGINT, SIGTERM); what was learned is kept.
 
@@ -38,29 +45,43 @@ def serve(
     settings : what to serve
     port : 0 for any free port
     note : a function that prints a line; by default to standard error
+    log_format : "json" logs a line of JSON for each request and each message
     """
+    if log_format == "json":
+        log_as_json()
+        note = note or note_as_json
     note = note or (lambda text: print(text, file=sys.stderr, flush=True))
     inherited = _inherited()
     with inherited or _listen(settings.host, port) as listener:
         app = create_app(settings, wait=0.0 if inherited is None else TAKE_OVER_SECONDS)
         service = app.service
         try:
-            limits = Limits(settings)
-            config = uvicorn.Config(
-                app,
-                log_level="warning",
-                access_log=False,
-                server_header=False,
-                proxy_headers=False,
-                http=partial(Connection, limits),
-                timeout_graceful_shutdown=STOP_SECONDS,
-                ws="none",
-            )
             gc.collect()
             gc.freeze()  # what is loaded now stays: no collection has to look at it again
-            _Server(config, settings, service, limits, note).run([listener])
+            if settings.workers > 1:
+                from rankwright.service.workers.pool import serve_with_workers
+
+                serve_with_workers(app, settings, listener, note, log_format == "json")
+                return
+            limits = Limits(settings)
+            config = uvicorn_config(app, partial(Connection, limits))
+            _Server(config, limits, service, note).run([listener])
         finally:
             service.close()
+
+
+def uvicorn_config(app: ASGIApp, http: Callable[..., Connection]) -> uvicorn.Config:
+    """How uvicorn runs, in the only process or in a worker."""
+    return uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        http=http,
+        timeout_graceful_shutdown=STOP_SECONDS,
+        ws="none",
+    )
 
 
 def _inherited() -> socket.socket | None:
@@ -87,19 +108,12 @@ def _listen(host: str, port: int) -> socket.socket:
         raise OSError(f"{host}:{port}: {error.strerror or error}. {fix}") from error
 
 
-class _Server(uvicorn.Server):  # type: ignore[misc]
-    """Uvicorn's server, which says where it is once it listens."""
+class DrainingServer(uvicorn.Server):  # type: ignore[misc]
+    """Uvicorn's server within limits, which ends without losing a request."""
 
-    def __init__(
-        self,
-        config: uvicorn.Config,
-        settings: Settings,
-        service: Service,
-        limits: Limits,
-        note: Callable[[str], object],
-    ) -> None:
+    def __init__(self, config: uvicorn.Config, limits: Limits) -> None:
         super().__init__(config)
-        self.settings, self.service, self.limits, self.note = settings, service, limits, note
+        self.limits = limits
 
     async def on_tick(self, counter: int) -> bool:
         if counter % SWEEP_TICKS == 0:
@@ -124,7 +138,7 @@ class _Server(uvicorn.Server):  # type: ignore[misc]
                 original.close()
             for connection in waiting:
                 await loop.connect_accepted_socket(self._protocol, connection)
-        self.service.stopping = self.limits.draining = True
+        self.limits.draining = True
         for each in list(self.limits.connections):
             each.drain()
         deadline = loop.time() + DRAIN_SECONDS
@@ -138,6 +152,24 @@ class _Server(uvicorn.Server):  # type: ignore[misc]
             config=self.config, server_state=self.server_state, app_state=self.lifespan.state
         )
 
+
+class _Server(DrainingServer):
+    """The server of the only process, which says where it is once it listens."""
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        limits: Limits,
+        service: Service,
+        note: Callable[[str], object],
+    ) -> None:
+        super().__init__(config, limits)
+        self.service, self.note = service, note
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self.service.stopping = True
+        await super().shutdown(sockets)
+
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if not self.servers:
@@ -145,15 +177,19 @@ class _Server(uvicorn.Server):  # type: ignore[misc]
         if hasattr(signal, "SIGHUP") and threading.current_thread() is threading.main_thread():
             loop = asyncio.get_running_loop()
             loop.add_signal_handler(signal.SIGHUP, self.service.reload_tokens)
-        port = self.servers[0].sockets[0].getsockname()[1]
-        settings, models = self.settings, self.service.models
-        host = f"[{settings.host}]" if ":" in settings.host else settings.host
-        if models.note:
-            self.note(models.note)
-        for task, version in models.active_versions().items():
-            self.note(f"{task}: {version}")
-        local = ["this machine only"] if is_loopback(settings.host) else []
-        access = ", ".join(local + ["a token is needed"] * bool(settings.tokens.principals))
-        self.note(f"log: {settings.store}; access: {access}")
-        pages = "dashboard: /, judging: /judge, API: /api"
-        self.note(f"serving on http://{host}:{port} ({pages}; stop with Ctrl-C)")
+        describe_start(self.service, self.servers[0].sockets[0].getsockname()[1], self.note)
+
+
+def describe_start(service: Service, port: int, note: Callable[[str], object]) -> None:
+    """Say what is served, and where."""
+    settings, models = service.settings, service.models
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    if models.note:
+        note(models.note)
+    for task, version in models.active_versions().items():
+        note(f"{task}: {version}")
+    local = ["this machine only"] if is_loopback(settings.host) else []
+    access = ", ".join(local + ["a token is needed"] * bool(settings.tokens.principals))
+    note(f"log: {settings.store}; access: {access}")
+    pages = "dashboard: /, judging: /judge, API: /api"
+    note(f"serving on http://{host}:{port} ({pages}; stop with Ctrl-C)")

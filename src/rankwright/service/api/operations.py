@@ -121,7 +121,9 @@ async def create_experiment(service: Service, call: Call) -> types.ExperimentInf
     keys = [models.key(name) for name in request.models]
     for name in request.models:
         models.find(name, "rank")
-    return await asyncio.to_thread(service.experiments.create, request, keys)
+    info = await asyncio.to_thread(service.experiments.create, request, keys)
+    await asyncio.to_thread(service.changed)
+    return info
 
 
 def show_experiment(service: Service, call: Call) -> types.ExperimentInfo:
@@ -129,7 +131,9 @@ def show_experiment(service: Service, call: Call) -> types.ExperimentInfo:
 
 
 async def stop_experiment(service: Service, call: Call) -> types.ExperimentInfo:
-    return await asyncio.to_thread(service.experiments.stop, call.path["name"])
+    info = await asyncio.to_thread(service.experiments.stop, call.path["name"])
+    await asyncio.to_thread(service.changed)
+    return info
 
 
 def healthy(service: Service, call: Call) -> types.Health:

@@ -221,6 +221,10 @@ class RateLimit:
         self.buckets[client] = (max(left - 1, 0.0), now)
         if len(self.buckets) > MOST_CLIENTS:
             self.buckets.popitem(last=False)
+        self.refuse(left)
+
+    def refuse(self, left: float) -> None:
+        """Refuse a request if less than one is left in the bucket of its client."""
         if left < 1:
             seconds = max(1, round((1 - left) / self.rate))
             raise HttpProblem(
@@ -290,7 +294,7 @@ class Security:
         max_body: int = 4 * 2**20,
         max_upload: int = 64 * 2**20,
         body_seconds: float = 20.0,
-        rate: float | None = None,
+        rate: RateLimit | None = None,
         images: bool = False,
         proxies: Iterable[str] = (),
         service: Service,
@@ -299,7 +303,7 @@ class Security:
         self.app, self.sessions = app, sessions
         self.hosts = None if "*" in hosts else frozenset(h.lower() for h in (*LOOPBACK, *hosts))
         self.max_body, self.max_upload, self.body_seconds = max_body, max_upload, body_seconds
-        self.rate = None if rate is None else RateLimit(rate)
+        self.rate = rate
         self.headers = security_headers(images)
         self.proxies = Addresses(proxies)
         self._n_running = 0

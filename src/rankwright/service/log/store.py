@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from itertools import chain, groupby
@@ -138,6 +138,8 @@ class Store(LogReader):
         self._n_recent = 0  # bytes of them
         self._synchronous = "FULL"
         self.refusal: str | None = None  # why nothing is accepted; None on a leader
+        self.on_refusal: Callable[[], None] = _no_work
+        self.before_unknown: Callable[[], None] = _no_work  # before an event counts as unknown
         self.error: str | None = None  # why the last commit failed; None when it succeeded
         self._thread = threading.Thread(target=self._run, name="rankwright-log", daemon=True)
         self._thread.start()
@@ -159,11 +161,16 @@ class Store(LogReader):
 
     def append_event(self, event: str, body: bytes, user: str | None = None) -> None:
         """Append what was shown, without waiting; its feedback comes later in the same log."""
-        entry = LogEntry(0, time.time(), "event", event, event, user, body)
+        self.append_events([(time.time(), event, user, body)])
+
+    def append_events(self, events: Iterable[tuple[float, str, str | None, bytes]]) -> None:
+        """The same for several: when each was shown, its id, the user, and the encoded event."""
         with self._ready:
-            self._submit(_Job(entry, _nothing, None, len(body)), leader_only=True)
-            self.recent[event] = entry
-            self._n_recent += len(body)
+            for moment, event, user, body in events:
+                entry = LogEntry(0, moment, "event", event, event, user, body)
+                self._submit(_Job(entry, _nothing, None, len(body)), leader_only=True)
+                self.recent[event] = entry
+                self._n_recent += len(body)
             while self._n_recent > MOST_RECENT + self._pending:  # the oldest are written
                 self._forget(next(iter(self.recent)))
 
@@ -189,6 +196,7 @@ class Store(LogReader):
         """Accept nothing more, for a reason; what was accepted before is written."""
         with self._ready:
             self.refusal = reason
+        self.on_refusal()
 
     def delete_user(self, user: str) -> int:
         """Delete every entry with this user id; the number of entries."""
@@ -245,7 +253,11 @@ class Store(LogReader):
 
     def event(self, event: str) -> LogEntry | None:
         """What was shown under this id, also if it is not on the disk yet."""
-        return self.recent.get(event) or self.find(event, "event")
+        found = self.recent.get(event) or self.find(event, "event")
+        if found is None:
+            self.before_unknown()
+            found = self.recent.get(event)
+        return found
 
     def on_commit(self, listener: Callable[[], None]) -> None:
         """Call this after every commit of more than events, in the writer's thread."""
@@ -381,6 +393,10 @@ def _insert_events(db: apsw.Connection, rows: list[Any]) -> None:
 def _delete(db: apsw.Connection, condition: str, values: tuple[Any, ...]) -> int:
     db.execute(f"DELETE FROM log WHERE {condition}", values)
     return int(db.changes())
+
+
+def _no_work() -> None:
+    return None
 
 
 def _nothing(db: apsw.Connection) -> None:

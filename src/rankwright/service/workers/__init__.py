@@ -1,0 +1,1 @@
+"""Several processes on one port: workers score requests, one process writes and does the rest."""
