@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -21,7 +22,9 @@ def pair(serve):
     client = serve()
     for name, coef in (("good", [1.0, 0.0, 0.0]), ("bad", [-1.0, 0.0, 0.0])):
         scorer = SavedScorer("RidgeRanker", Linear(np.array(coef)), (), None)
-        client.service.models._put(name, served_scorer(scorer, name, name, "file"))
+        state = client.service.models.state
+        models = {**state.models, name: served_scorer(scorer, name, name, "file")}
+        client.service.models.switch(replace(state, models=models))
     return client
 
 

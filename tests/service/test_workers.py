@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import threading
@@ -224,12 +223,21 @@ def test_the_process_with_the_fewest_connections_accepts_the_next_one():
     assert [counts.is_behind(process) for process in range(3)] == [False, True, False]
 
 
-def test_a_channel_gives_whole_frames_and_says_when_the_other_end_is_gone():
+def test_a_channel_gives_whole_messages_and_says_when_the_other_end_is_gone():
     ours, theirs = map(Channel, socket_pair())
-    messages = [json.dumps({"n": n}).encode() * (n + 1) for n in range(200)]
-    for message in messages:
-        ours.send(message)
-    assert list(theirs.read()) == messages
+    contents = [bytes([n]) * size for n, size in enumerate((0, 1, 70_000, 3, 5_000_000, 17))]
+    got = []
+
+    def read():
+        while len(got) < len(contents):
+            got.extend(theirs.read())
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for number, content in enumerate(contents):
+        ours.send((number, "x"), content)
+    reader.join()
+    assert got == [([number, "x"], content) for number, content in enumerate(contents)]
     assert list(theirs.read()) == []
     ours.close()
     with pytest.raises(EOFError):

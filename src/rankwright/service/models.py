@@ -117,6 +117,12 @@ class ModelsState:
     shadow: tuple[str, ...] = ()
 
     @cached_property
+    def waits_for_features(self) -> bool:
+        """Whether a ranker learns from its first request what its features are."""
+        models = self.models.values()
+        return any(served.task == "rank" and served.n_features is None for served in models)
+
+    @cached_property
     def features(self) -> frozenset[str]:
         named = [served.accepted for served in self.models.values() if served.features]
         return frozenset(name for names in named for name in names)
@@ -224,11 +230,6 @@ class ModelView:
             None if encoding is None else encoding.kinds,
             served.made,
         )
-
-    def has_unknown_features(self) -> bool:
-        """Whether a ranker waits for its first request to learn what its features are."""
-        models = self._state.models.values()
-        return any(served.task == "rank" and served.n_features is None for served in models)
 
 
 class Models(ModelView):

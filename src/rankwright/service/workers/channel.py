@@ -21,15 +21,12 @@ from rankwright.service.api.security import RateLimit
 
 CONTEXT: SpawnContext = multiprocessing.get_context("spawn")
 BUFFER = 8 * 2**20  # bytes that a socket between two processes may hold
+READ = 2**20  # bytes that are read at once
 SEND_SECONDS = 30.0  # until a process that reads nothing counts as lost
 MANY = 2**30  # connections of a process that does not accept any
 N_SLOTS = 2**16  # of the shared tables; clients are found by a hash
-_LENGTH = struct.Struct("<I")
+_LENGTH, _LENGTHS = struct.Struct("<I"), struct.Struct("<II")
 _ENCODER, _DECODER = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder()
-
-
-def frame(content: bytes) -> bytes:
-    return _LENGTH.pack(len(content)) + content
 
 
 def socket_pair() -> tuple[socket.socket, socket.socket]:
@@ -42,49 +39,73 @@ def socket_pair() -> tuple[socket.socket, socket.socket]:
 
 
 class Channel:
-    """Frames on a socket, sent by any thread and read without waiting.
+    """Messages on a socket, each with bytes of its own; sent by any thread, read without waiting.
 
-    A frame that was sent is in the buffer of the other process: if that process reads all there is,
-    it has the frame.
+    A message that was sent is in the buffer of the other process: if that process reads all there
+    is, it has the message.
     """
 
     def __init__(self, end: socket.socket) -> None:
         end.setblocking(False)
-        self.socket, self._received = end, bytearray()
+        self.socket = end
+        self._buffer, self._start, self._end = bytearray(READ), 0, 0
         self._sending = threading.Lock()
 
-    def send(self, content: bytes) -> None:
-        """Send a frame; OSError if the other process is gone, or reads nothing for long."""
-        left = memoryview(frame(content))
+    def send(self, message: Any, content: bytes = b"") -> None:
+        """Send a message; OSError if the other process is gone, or reads nothing for long."""
+        about = _ENCODER.encode(message)
+        parts = [_LENGTHS.pack(len(about), len(content)) + about, content]
         with self._sending:
-            while left:
-                try:
-                    left = left[self.socket.send(left) :]
-                except BlockingIOError:
-                    if not select.select([], [self.socket], [], SEND_SECONDS)[1]:
-                        raise TimeoutError("another process of the service hangs") from None
-
-    def read(self) -> Iterator[bytes]:
-        """The frames that have come; EOFError if the other process is gone."""
-        while True:
             try:
-                part = self.socket.recv(2**20)
+                n_sent = self.socket.sendmsg(parts)
+            except BlockingIOError:
+                n_sent = 0
+            if n_sent < len(parts[0]) + len(content):
+                self._send_rest(memoryview(b"".join(parts))[n_sent:])
+
+    def _send_rest(self, left: memoryview) -> None:
+        while left:
+            if not select.select([], [self.socket], [], SEND_SECONDS)[1]:
+                raise TimeoutError("another process of the service hangs")
+            left = left[self.socket.send(left) :]
+
+    def read(self) -> Iterator[tuple[Any, bytes]]:
+        """The messages that have come; EOFError if the other process is gone."""
+        while True:
+            view = memoryview(self._buffer)
+            try:
+                n_read = self.socket.recv_into(view[self._end :])
             except BlockingIOError:
                 return
             except OSError as error:
                 raise EOFError from error
-            if not part:
+            if not n_read:
                 raise EOFError
-            self._received += part
-            start = 0
-            while len(self._received) - start >= _LENGTH.size:
-                (size,) = _LENGTH.unpack_from(self._received, start)
-                end = start + _LENGTH.size + size
-                if len(self._received) < end:
-                    break
-                yield bytes(self._received[start + _LENGTH.size : end])
-                start = end
-            del self._received[:start]
+            self._end += n_read
+            yield from self._whole_messages(view)
+            self._make_room(view)
+
+    def _whole_messages(self, view: memoryview) -> Iterator[tuple[Any, bytes]]:
+        while self._end - self._start >= _LENGTHS.size:
+            n_about, n_content = _LENGTHS.unpack_from(view, self._start)
+            middle = self._start + _LENGTHS.size + n_about
+            end = middle + n_content
+            if end > self._end:
+                return
+            message = _DECODER.decode(view[self._start + _LENGTHS.size : middle])
+            self._start = end
+            yield message, bytes(view[middle:end])
+
+    def _make_room(self, view: memoryview) -> None:
+        """Move the beginning of a message to the front, of a larger buffer if it needs one."""
+        left = bytes(view[self._start : self._end])
+        size = READ
+        if len(left) >= _LENGTHS.size:
+            size = max(READ, 2 * (_LENGTHS.size + sum(_LENGTHS.unpack_from(left))))
+        if size != len(self._buffer):
+            self._buffer = bytearray(size)
+        self._buffer[: len(left)] = left
+        self._start, self._end = 0, len(left)
 
     def close(self) -> None:
         self.socket.close()
@@ -100,7 +121,8 @@ async def read_frame(reader: asyncio.StreamReader) -> Any:
 
 
 def write_frame(writer: asyncio.StreamWriter, message: Any) -> None:
-    writer.write(frame(_ENCODER.encode(message)))
+    content = _ENCODER.encode(message)
+    writer.write(_LENGTH.pack(len(content)) + content)
 
 
 def _hash(client: Hashable) -> int:

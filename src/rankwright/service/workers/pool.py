@@ -15,7 +15,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import msgspec
 from starlette.types import Message
 
 from rankwright.service.api.security import Security
@@ -43,7 +42,6 @@ READ_SECONDS = 0.005  # between two looks at what the workers have sent
 START_SECONDS = 120.0  # until a worker listens
 PREPARE_SECONDS = 30.0  # until a worker has a new state
 log = logging.getLogger("rankwright.service")
-_DECODER = msgspec.msgpack.Decoder()
 
 
 class Worker:
@@ -184,7 +182,7 @@ class WorkerPool:
         names: Any = dict.fromkeys(models)  # the worker has them, or finds them in changed
         state = replace(self._state, models=replace(self._state.models, models=names))
         with contextlib.suppress(OSError):  # it is gone, and will be replaced
-            worker.channel.send(pickle.dumps((generation, state, changed)))
+            worker.channel.send(None, pickle.dumps((generation, state, changed)))
 
     def _run(self) -> None:
         while not (self.stopping and not self._selector.get_map()):
@@ -203,14 +201,12 @@ class WorkerPool:
     def _read(self, worker: Worker) -> None:
         try:
             events = []
-            for content in worker.channel.read():
-                message = _DECODER.decode(content)
+            for message, content in worker.channel.read():
                 if message[0] == "event":
-                    events.append(message[1:])
+                    events.append((*message[1:], content))
                 else:
                     self._apply(worker, message)
-            if events:
-                self._append(events)
+            self._append(events)
         except (EOFError, OSError):
             worker.gone = True
             with self._said:

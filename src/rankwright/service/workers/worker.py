@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-import msgspec
 import uvicorn
 from starlette.types import Message, Receive, Scope, Send
 
@@ -43,7 +42,6 @@ SCORED = ("/v1/rank", "/v1/recommend", "/v1/fuse")
 DEFER_SECONDS = 0.002  # that a worker leaves a connection to one that has fewer
 REPORT_SECONDS = 0.2  # between two reports of what was answered
 SENT_SCOPE = ("type", "http_version", "method", "path", "scheme")
-_ENCODER = msgspec.msgpack.Encoder()
 
 
 @dataclass(frozen=True)
@@ -80,7 +78,7 @@ class WorkerStore:
         self._channel = channel
 
     def append_event(self, event: str, body: bytes, user: str | None = None) -> None:
-        self._channel.send(_ENCODER.encode(("event", time.time(), event, user, body)))
+        self._channel.send(("event", time.time(), event, user), body)
 
 
 class _Counter:
@@ -103,13 +101,13 @@ class WorkerMetrics:
     def observe(self, path: str, status: int, seconds: float) -> None:
         self.answered.append((path, status, seconds))
 
-    def report(self) -> bytes | None:
+    def report(self) -> tuple[str, list[tuple[str, int, float]], float, float] | None:
         failures, unknown = self.shadow_failures, self.unknown_levels
         if not self.answered and not failures.value and not unknown.value:
             return None
-        content = _ENCODER.encode(("report", self.answered, failures.value, unknown.value))
+        message = "report", self.answered, failures.value, unknown.value
         self.answered, failures.value, unknown.value = [], 0.0, 0.0
-        return content
+        return message
 
 
 class WorkerService:
@@ -160,7 +158,7 @@ class WorkerService:
         has_token = any(name == b"authorization" for name, _ in scope["headers"])
         if self.sessions.tokens.principals and not has_token:
             return False  # a session, which only the process that writes knows
-        return not self.models.has_unknown_features()
+        return not self.models.state.waits_for_features
 
 
 class WorkerApp:
@@ -248,7 +246,7 @@ class _WorkerServer(DrainingServer):
         self._listener.setblocking(False)
         self._connections.begin(self._number)
         asyncio.get_running_loop().add_reader(self._listener, self._accept)
-        self._channel.send(_ENCODER.encode(("listening",)))
+        self._channel.send(("listening",))
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         asyncio.get_running_loop().remove_reader(self._listener)
@@ -279,9 +277,9 @@ class _WorkerServer(DrainingServer):
 
     def report(self) -> None:
         """Say what was answered."""
-        content = self.config.app.service.metrics.report()
-        if content is not None:
-            self._channel.send(content)
+        message = self.config.app.service.metrics.report()
+        if message is not None:
+            self._channel.send(message)
 
 
 def run_worker(started: WorkerSettings) -> None:
@@ -314,7 +312,7 @@ def _follow(channel: Channel, service: WorkerService, first: threading.Event) ->
     try:
         while True:
             select.select([channel.socket], [], [])
-            for content in channel.read():
+            for _, content in channel.read():
                 generation, state, changed = pickle.loads(content)
                 for served in changed.values():
                     warm_up(served)
@@ -323,7 +321,7 @@ def _follow(channel: Channel, service: WorkerService, first: threading.Event) ->
                 service.prepare(
                     generation, replace(state, models=replace(state.models, models=kept))
                 )
-                channel.send(_ENCODER.encode(("prepared", generation)))
+                channel.send(("prepared", generation))
                 first.set()
     except (EOFError, OSError):
         os._exit(1)  # nobody writes: nothing may be answered
