@@ -156,7 +156,87 @@ def test_what_cannot_be_read(frame, tmp_path):
     (tmp_path / "none.parquet").unlink()
     frame.to_csv(tmp_path / "a.csv", index=False)
     frame.drop(columns="f0").to_csv(tmp_path / "b.csv", index=False)
-    with rw.engine("local:2"), pytest.raises(DataError, match=r"b\.csv has different .*'f0'"):
+    with rw.engine("local:2"), pytest.raises(DataError, match=r"b\.csv has different .*f0"):
         ranker().fit(tmp_path, "label", qid="query")
     with pytest.raises(ParameterError, match=r"rankwright\.engine"):
         ranker().fit(tmp_path, "label", qid="query")
+
+
+def test_columns_are_matched_by_name_in_any_order(frame, local, tmp_path, model_bytes):
+    half = len(frame) // 2
+    frame.iloc[:half].to_parquet(tmp_path / "a.parquet", index=False)
+    shuffled = frame[["query", *(f"f{i}" for i in (3, 0, 4, 1, 2)), "label"]]
+    shuffled.iloc[half:].to_parquet(tmp_path / "b.parquet", index=False)
+    with rw.engine("local:2"):
+        found = ranker().fit(tmp_path, "label", qid="query")
+    assert model_bytes(found) == local
+
+
+def test_lists_of_paths_and_hive_partitions(frame, local, tmp_path, model_bytes):
+    thirds = np.array_split(np.arange(len(frame)), 3)
+    for day, rows in enumerate(thirds):
+        folder = tmp_path / f"day={day}"
+        folder.mkdir()
+        frame.iloc[rows].to_parquet(folder / "part.parquet", index=False)
+    (tmp_path / "_SUCCESS").touch()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "notes.txt").write_text("not data\n")
+    with rw.engine("local:2"):
+        assert model_bytes(ranker().fit(tmp_path, "label", qid="query")) == local
+        paths = [tmp_path / f"day={day}" for day in range(3)]
+        assert model_bytes(rw.fit_files(ranker(), paths, "label", qid="query")) == local
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
+def test_urls_are_read_by_fsspec(frame, local, suffix, tmp_path, model_bytes):
+    fsspec = pytest.importorskip("fsspec")
+    write_parts(frame, tmp_path, 3, suffix)
+    memory = fsspec.filesystem("memory")
+    name = f"bucket-{suffix[1:]}"
+    memory.put(str(tmp_path), f"/{name}", recursive=True)
+    with rw.engine("local:2"):
+        for url in (f"memory://{name}", f"memory://{name}/part-*{suffix}"):
+            found = rw.fit_files(ranker(), url, "label", qid="query", storage_options={})
+            assert model_bytes(found) == local
+        with pytest.raises(DataError, match="no file matches"):
+            rw.fit_files(ranker(), f"memory://{name}/none-*", "label", qid="query")
+        with pytest.raises(ParameterError, match="nosuch"):
+            rw.fit_files(ranker(), "nosuch://bucket/a.parquet", "label", qid="query")
+
+
+def test_small_files_are_read_together(frame, local, tmp_path, model_bytes):
+    folder = write_parts(frame, tmp_path, 40, ".csv")
+    assert len(inputs.list_sources(folder)) == 1
+    with rw.engine("local:2"):
+        assert model_bytes(ranker().fit(folder, "label", qid="query")) == local
+
+
+def test_a_broken_parquet_file_is_named(frame, tmp_path):
+    frame.to_parquet(tmp_path / "a.parquet", index=False)
+    whole = (tmp_path / "a.parquet").read_bytes()
+    (tmp_path / "b.parquet").write_bytes(whole[: len(whole) // 2])
+    with rw.engine("local:2"), pytest.raises(DataError, match=r"b\.parquet: this Parquet file"):
+        ranker().fit(tmp_path, "label", qid="query")
+
+
+@pytest.mark.filterwarnings("ignore")  # boto's own
+def test_a_bucket_is_read_by_workers(frame, local, tmp_path, model_bytes, clients):
+    pytest.importorskip("s3fs", reason="s3fs reads s3:// and is not installed")
+    server_module = pytest.importorskip("moto.server", reason="moto serves a bucket")
+    fsspec = pytest.importorskip("fsspec")
+    server = server_module.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        options = {"endpoint_url": f"http://{host}:{port}", "key": "k", "secret": "s"}
+        bucket = fsspec.filesystem("s3", **options)
+        bucket.mkdir("bucket")
+        write_parts(frame, tmp_path, 3, ".parquet")
+        for day, path in enumerate(sorted(tmp_path.glob("*.parquet"))):
+            bucket.put(str(path), f"bucket/train/day={day}/{path.name}")
+        with rw.engine(clients[2]):
+            where = {"qid": "query", "storage_options": options}
+            found = rw.fit_files(ranker(), "s3://bucket/train", "label", **where)
+        assert model_bytes(found) == local
+    finally:
+        server.stop()

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from rankwright.data.io.files import write_lines
+from rankwright.data.io.files import RemoteFile, is_url, write_lines
 from rankwright.data.io.items import detect_format, names_columns, read_items
 from rankwright.data.items import Items
 from rankwright.data.queries import Queries
@@ -27,25 +27,30 @@ from rankwright.runtime import current_engine, map_jobs
 from rankwright.selection.base import Progress
 
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+StorageOptions = Mapping[str, Any] | None
 
 
 def fit_files(
     model: BaseEstimator,
-    files: str,
+    files: Paths,
     y: str | None = None,
     *,
     qid: str | None = None,
     valid: Items | None = None,
+    storage_options: StorageOptions = None,
     verbose: int = 0,
 ) -> Any:
-    """Fit a ranker to a file, folder or glob inside :func:`rankwright.engine`; return it.
+    """Fit a ranker to files inside :func:`rankwright.engine`; return it.
 
     Parameters
     ----------
     model : a ranker that can be fitted on an engine, such as LambdaMART
-    files : a file, folder or glob such as ``"part-*.parquet"``
+    files : a file, folder (with Hive partitions such as ``day=1/``), glob such as
+        ``"part-*.parquet"``, URL that fsspec reads such as ``"s3://bucket/train/"``, or several of
+        these. Columns of tables are matched by name.
     y, qid : columns of the grade and the query; by default their usual names
     valid : Items for early stopping, or None
+    storage_options : dict, options of the file system of URLs, used here and by the workers
     verbose : 1 prints a line to standard error every ten seconds
 
     Examples
@@ -64,14 +69,15 @@ def fit_files(
     for name in ("distributed", "distributed.client"):  # the error that is raised says it all
         logging.getLogger(name).setLevel(logging.CRITICAL)
     eval_set: dict[str, Any] = {}
+    paths = list_files(files, storage_options)
     if valid is not None:
         X, names = valid.X, valid.feature_names
-        if names is not None and _has_names(list_files(files)[0]):  # in any order
+        if names is not None and _has_names(paths[0]):  # in any order
             X = dict(zip(names, valid.X.T, strict=True))
         eval_set = {"eval_set": (X, valid.y), "eval_qid": valid.qid}
     with Progress(active=bool(verbose)) as progress, progress.watching(model):
         progress.text = lambda: str(engine.stage)
-        return model.fit(files, y, qid=qid, **eval_set)
+        return model.fit(paths, y, qid=qid, **eval_set)
 
 
 def _has_names(path: str) -> bool:
@@ -236,18 +242,46 @@ def _scored(
     return items, np.asarray(model.decision_function(items.X, items.qid))
 
 
-def list_files(files: Paths) -> list[str]:
-    """List the files of a file, folder, glob, or several of these; each once."""
+def list_files(files: Paths, storage_options: StorageOptions = None) -> list[str]:
+    """List the files of a file, folder, glob, URL, or several of these; each once.
+
+    Of a folder these are its files, and those of its Hive partitions (folders such as ``day=1``).
+    """
     several = [files] if isinstance(files, str | os.PathLike) else list(files)
-    paths = dict.fromkeys(path for one in several for path in _matches(os.fspath(one)))
+    paths: dict[str, None] = {}
+    for one in several:
+        if is_url(one):
+            options = one.options if isinstance(one, RemoteFile) else storage_options
+            paths |= dict.fromkeys(_remote_matches(RemoteFile(str(one), options)))
+        else:
+            paths |= dict.fromkeys(_matches(os.fspath(one)))
     if not paths:
         raise DataError("there is no file to read: give a file, folder or glob.")
     return list(paths)
 
 
+def _is_data(name: str) -> bool:
+    """Whether a file below a folder holds data: its name, and partitions above it, say so."""
+    *folders, last = name.split("/")
+    return last[:1] not in ("", ".", "_") and all("=" in folder for folder in folders)
+
+
+def _remote_matches(url: RemoteFile) -> list[str]:
+    system, name = url.system()
+    if system.isdir(name):
+        folder = name.rstrip("/") + "/"
+        names = [one for one in system.find(name) if _is_data(one.removeprefix(folder))]
+    else:
+        names = [name] if system.exists(name) else sorted(system.glob(name))
+    if not names:
+        raise DataError(f"{url}: no such file, and no file matches it.")
+    return [RemoteFile(system.unstrip_protocol(one), url.options) for one in sorted(names)]
+
+
 def _matches(name: str) -> list[str]:
     if os.path.isdir(name):
-        return sorted(str(p) for p in Path(name).iterdir() if p.is_file() and p.name[0] not in "._")
+        below = (p for p in Path(name).rglob("*") if p.is_file())
+        return sorted(str(p) for p in below if _is_data(p.relative_to(name).as_posix()))
     paths = [name] if os.path.exists(name) else sorted(glob(name, recursive=True))
     if not paths:
         raise DataError(f"{name}: no such file, and no file matches it.")

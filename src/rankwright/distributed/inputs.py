@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
 from typing import Any, NamedTuple
@@ -16,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from rankwright._typing import FilePath, IntArray, Matrix, MatrixLike
-from rankwright.data.io.files import is_parquet
+from rankwright._typing import IntArray, Matrix, MatrixLike
+from rankwright.data.io.files import RemoteFile, is_parquet, open_binary
 from rankwright.data.io.items import detect_format, items_from_piece, names_columns, read_items
 from rankwright.data.io.letor.reader import read_letor
 from rankwright.data.io.tables import items_from_frame
@@ -26,7 +27,13 @@ from rankwright.data.vocabulary import as_ids
 from rankwright.distributed.base import Engine, ShardedValues
 from rankwright.distributed.engines import LocalEngine
 from rankwright.distributed.files import list_files
-from rankwright.distributed.shards import N_SHARDS, LooseRows, merge_shards, split_rows
+from rankwright.distributed.shards import (
+    N_SHARDS,
+    LooseRows,
+    join_rows,
+    merge_shards,
+    split_rows,
+)
 from rankwright.exceptions import DataError, ParameterError
 from rankwright.feedback.base import as_grades, frozen_weights
 
@@ -63,9 +70,15 @@ class Info(NamedTuple):
     where: str
 
 
+def is_path(X: MatrixLike) -> bool:
+    """Whether rows are in files: a path, or a list of paths."""
+    several = X if isinstance(X, list | tuple) and len(X) else [X]
+    return all(isinstance(one, str | os.PathLike) for one in several)
+
+
 def is_remote(X: MatrixLike) -> bool:
-    """Whether rows are not in this process: a path, or a collection of Dask."""
-    if isinstance(X, str | os.PathLike):
+    """Whether rows are not in this process: a path, several, or a collection of Dask."""
+    if is_path(X):
         return True
     return type(X).__module__.partition(".")[0] in ("dask", "dask_expr")
 
@@ -75,11 +88,12 @@ def shard_input(
 ) -> ShardedValues:
     """The shards of rows that workers read; sets the names of features of the estimator."""
     checks = estimator._row_checks()
-    if isinstance(X, str | os.PathLike):
+    what = (f"{len(X)} files" if isinstance(X, list | tuple) else str(X)) if is_path(X) else "X"
+    if is_path(X):
         sources = list_sources(X, engine.memory)
-        engine.expect(sum(map(_size, {source.path for source in sources})))
+        engine.expect(sum(_size(path) for path in {one.path for some in sources for one in some}))
         given = engine.scatter(sources)
-        engine.stage = f"reading {X} ({len(sources)} parts)"
+        engine.stage = f"reading {what} ({len(sources)} parts)"
         if isinstance(engine, LocalEngine) and engine.memory is not None:
             parts = engine.unfold(read_parts, given, roles, checks, _chunk(engine.memory))
         else:
@@ -89,11 +103,10 @@ def shard_input(
     infos: list[Info] = engine.gather(engine.map(part_info, parts))
     infos = [info for info in infos if info.n_rows]
     if not infos:
-        raise DataError(f"{X if isinstance(X, str | os.PathLike) else 'X'} has no row.")
-    names = _agree(infos)
-    width = len(names) if names else max(info.n_features for info in infos)
-    as_text = len({info.kind for info in infos}) > 1
-    rows = engine.map(fit_part, parts, width, as_text)
+        raise DataError(f"{what} has no row.")
+    common = _agree(infos)
+    rows = engine.map(fit_part, parts, common)
+    names, width = common.names, common.n_features
     for attribute in ("feature_names_in_", "n_features_in_"):
         estimator.__dict__.pop(attribute, None)
     if names is not None:
@@ -102,25 +115,53 @@ def shard_input(
     return engine.exchange(rows, split_rows, merge_shards, N_SHARDS)
 
 
-def _agree(infos: list[Info]) -> tuple[str, ...] | None:
-    """The names of the features, which all parts share."""
+class Common(NamedTuple):
+    """What all parts are brought to: names and number of features, and whether ids are text."""
+
+    names: tuple[str, ...] | None
+    n_features: int
+    as_text: bool
+
+
+def _agree(infos: list[Info]) -> Common:
+    """The names of the features, which all parts share in any order."""
     first = infos[0].names
     for info in infos:
-        if info.names != first:
+        if set(info.names or ()) != set(first or ()):
             odd = sorted(set(info.names or ()) ^ set(first or ()))
             raise DataError(
                 f"{info.where} has different columns from {infos[0].where} "
-                f"({odd[:4] or 'another order'}). Give files with the same columns in the same "
-                "order."
+                f"({', '.join(odd[:4])}). Give files with the same columns."
             )
-    return first
+    width = len(first) if first else max(info.n_features for info in infos)
+    return Common(first, width, len({info.kind for info in infos}) > 1)
 
 
-def list_sources(path: FilePath, memory: int | None = None) -> list[FilePiece]:
-    """The files of a folder or glob, in order of name, large ones in pieces."""
+def list_sources(path: Any, memory: int | None = None) -> list[tuple[FilePiece, ...]]:
+    """Files of folders and globs in order of name: large ones in pieces, small ones together."""
     chunk = CHUNK if memory is None else _chunk(memory)
-    pieces = [piece for file in list_files(path) for piece in _pieces(file, chunk)]
-    return [FilePiece(file, i, *bounds) for i, (file, *bounds) in enumerate(pieces)]
+    groups: list[tuple[FilePiece, ...]] = []
+    room, number = 0, 0
+    for file in list_files(path):
+        pieces = _pieces(file, chunk)
+        small = _n_bytes(file) if len(pieces) == 1 else chunk
+        for name, *bounds in pieces:
+            piece = FilePiece(name, number, *bounds)
+            number += 1
+            if groups and small <= room:
+                groups[-1] += (piece,)
+            else:
+                groups.append((piece,))
+                room = chunk // 8
+            room -= small
+    return groups
+
+
+def _n_bytes(path: str) -> int:
+    if isinstance(path, RemoteFile):
+        system, name = path.system()
+        return int(system.size(name))
+    return os.path.getsize(path)
 
 
 def _chunk(memory: int) -> int:
@@ -131,21 +172,32 @@ def _chunk(memory: int) -> int:
 def _size(path: str) -> int:
     """About how many bytes the rows of a file take in memory."""
     if not is_parquet(path) or find_spec("pyarrow") is None:
-        return os.path.getsize(path) * (8 if path.endswith(".gz") else 1)
+        return _n_bytes(path) * (8 if path.endswith(".gz") else 1)
+    with _parquet(path) as file:
+        return int(8 * file.metadata.num_rows * file.metadata.num_columns)
+
+
+@contextmanager
+def _parquet(path: str, **options: Any) -> Iterator[Any]:
+    """An open Parquet file; what is wrong with it is said with its name."""
+    from pyarrow import ArrowException
     from pyarrow.parquet import ParquetFile
 
-    about = ParquetFile(path).metadata
-    return int(8 * about.num_rows * about.num_columns)
+    try:
+        with open_binary(path) as raw, ParquetFile(raw, **options) as file:
+            yield file
+    except (ArrowException, OSError) as error:
+        fault = str(error).partition("\n")[0].rstrip(".")
+        raise DataError(f"{path}: this Parquet file cannot be read ({fault}).") from None
 
 
 def _pieces(path: str, chunk: int) -> list[tuple[Any, ...]]:
-    size = os.path.getsize(path)
+    size = _n_bytes(path)
     if is_parquet(path):
         if find_spec("pyarrow") is None:
             return [(path,)]
-        from pyarrow.parquet import ParquetFile
-
-        return [(path, i, i + 1) for i in range(ParquetFile(path).num_row_groups)]
+        with _parquet(path) as file:
+            return [(path, i, i + 1) for i in range(file.num_row_groups)]
     if size > chunk and _has_plain_lines(path):
         return [(path, i, min(i + chunk, size)) for i in range(0, size, chunk)]
     return [(path,)]
@@ -160,20 +212,35 @@ def _has_plain_lines(path: str) -> bool:
 
 
 def _has_quotes(path: str) -> bool:
-    with open(path, "rb") as file:
+    with open_binary(path) as file:
         return any(b'"' in block for block in iter(partial(file.read, 1 << 20), b""))
 
 
-def read_part(source: FilePiece, roles: Roles, checks: dict[str, Any]) -> InputPart:
-    """One part of the files."""
-    (part,) = read_parts(source, roles, checks)
-    return part
+def read_part(sources: tuple[FilePiece, ...], roles: Roles, checks: dict[str, Any]) -> InputPart:
+    """One part of the files: a piece of one, or several small ones."""
+    parts = list(read_parts(sources, roles, checks))
+    infos = [info for part in parts if (info := part_info(part)).n_rows]
+    if len(parts) == 1 or not infos:
+        return parts[0]
+    common = _agree(infos)
+    rows = [fit_part(part, common) for part in parts if len(part.rows.y)]
+    return InputPart(join_rows(rows), common.names, infos[0].where)
 
 
 def read_parts(
-    source: FilePiece, roles: Roles, checks: dict[str, Any], n_bytes: int | None = None
+    sources: tuple[FilePiece, ...],
+    roles: Roles,
+    checks: dict[str, Any],
+    n_bytes: int | None = None,
 ) -> Iterator[InputPart]:
-    """A part of the files; rows of Parquet in parts of at most about so many bytes."""
+    """Parts of the files; rows of Parquet in parts of at most about so many bytes."""
+    for source in sources:
+        yield from _read_source(source, roles, checks, n_bytes)
+
+
+def _read_source(
+    source: FilePiece, roles: Roles, checks: dict[str, Any], n_bytes: int | None
+) -> Iterator[InputPart]:
     columns = {name: roles[name] for name in ("y", "qid")}
     first = 0
     for piece in _pieces_of(source, n_bytes):
@@ -196,9 +263,8 @@ def _pieces_of(source: FilePiece, n_bytes: int | None) -> Iterator[Any]:
         yield _read_lines(source)
     else:
         from pyarrow import Table
-        from pyarrow.parquet import ParquetFile
 
-        with ParquetFile(source.path, buffer_size=1 << 16, pre_buffer=False) as file:
+        with _parquet(source.path, buffer_size=1 << 16, pre_buffer=False) as file:
             if n_bytes is None:
                 yield file.read_row_group(source.first)
                 return
@@ -217,7 +283,7 @@ class _Lines(io.BytesIO):
 def _read_lines(source: FilePiece) -> _Lines | None:
     """The lines that start in a range of bytes, after the names of columns; None without one."""
     is_letor, header = (detect_format(source.path) or "letor") == "letor", b""
-    with open(source.path, "rb") as file:
+    with open_binary(source.path) as file:
         if source.first and not is_letor:
             header = file.readline()
         file.seek(max(source.first - 1, 0))
@@ -305,16 +371,20 @@ def part_info(part: InputPart) -> Info:
     return Info(len(rows.y), rows.X.shape[1], part.names, rows.qid.dtype.kind, part.where)
 
 
-def fit_part(part: InputPart, width: int, as_text: bool) -> LooseRows:
-    """Rows with so many features (what a LETOR file does not write is zero), ids of one kind."""
+def fit_part(part: InputPart, common: Common) -> LooseRows:
+    """Rows with all features in one order (what a LETOR file omits is zero), ids of one kind."""
     rows = part.rows
-    X, missing = rows.X, width - rows.X.shape[1]
+    X, width = rows.X, common.n_features
+    if len(rows.y) and part.names is not None and part.names != common.names:
+        assert common.names is not None
+        X = X[:, [part.names.index(name) for name in common.names]]
+    missing = width - X.shape[1]
     if missing and hasattr(X, "tocsr"):
         X = X.copy()
         X.resize(X.shape[0], width)
     elif missing:
         X = np.pad(X, ((0, 0), (0, missing)))
-    ids = rows.qid.astype(str) if as_text else rows.qid
+    ids = rows.qid.astype(str) if common.as_text else rows.qid
     return rows._replace(X=X, qid=ids)
 
 

@@ -11,7 +11,7 @@ import stat
 import sys
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -68,10 +68,52 @@ def read_pipe(path: str) -> str:
     return piped
 
 
+class RemoteFile(str):
+    """The URL of a file that fsspec reads, such as ``s3://bucket/part-0.parquet``."""
+
+    __slots__ = ("options",)
+
+    options: Mapping[str, Any]  # of its file system: credentials, endpoints
+
+    def __new__(cls, url: str, options: Mapping[str, Any] | None = None) -> RemoteFile:
+        file = super().__new__(cls, url)
+        file.options = dict(options or {})
+        return file
+
+    def __reduce__(self) -> Any:
+        return RemoteFile, (str(self), self.options)
+
+    def system(self) -> tuple[Any, str]:
+        """The file system, and the name of the file in it."""
+        try:
+            from fsspec.core import url_to_fs
+
+            found: tuple[Any, str] = url_to_fs(str(self), **self.options)
+        except ImportError as error:  # fsspec itself, or the package of a protocol
+            raise ParameterError(
+                f"{self}: {error}. Install what reads this protocol, such as fsspec and s3fs."
+            ) from None
+        except ValueError as error:  # an unknown protocol
+            raise ParameterError(f"{self}: {error}.") from None
+        return found
+
+
+def is_url(path: object) -> bool:
+    """Whether a path is a URL that fsspec reads.
+
+    >>> is_url("s3://bucket/part-*.parquet"), is_url("C:/data.csv")
+    (True, False)
+    """
+    return isinstance(path, str) and "://" in path
+
+
 def open_binary(path: str | os.PathLike[str]) -> BinaryIO:
-    """Open a file for reading, also one that came through a pipe."""
+    """Open a file for reading, also one that came through a pipe or that fsspec reads."""
     if isinstance(path, PipedFile):
         return cast(BinaryIO, io.BufferedReader(io.BytesIO(path.data)))
+    if isinstance(path, RemoteFile):
+        system, name = path.system()
+        return cast(BinaryIO, io.BufferedReader(system.open(name, "rb")))
     if os.path.isdir(path):
         fix = "Give the path of a file in it."
         raise DataError("it is a folder.", file=path, fix=fix)
