@@ -57,6 +57,7 @@ def serve(
     replica_of: str | None = None,
     ack: Literal["leader", "replica"] = "leader",
     log_format: Literal["text", "json"] = "text",
+    otlp_endpoint: str | None = None,
     header_timeout: float = 10.0,
     idle_timeout: float = 5.0,
     max_connections_per_address: sh.Count = 256,
@@ -90,6 +91,7 @@ def serve(
         replica_of: Address of a leader: copy its log, serve reads, and lead after POST /v1/promote.
         ack: Acknowledge writes when they are on this disk, or when a replica has them, too.
         log_format: text, or a line of JSON for each request and each message.
+        otlp_endpoint: URL of a collector that takes a span of each request (rankwright[otel]).
         header_timeout: Seconds until the header of a request is complete.
         idle_timeout: Seconds that a connection is kept between two requests.
         max_connections_per_address: Connections of one address; trusted proxies have no limit.
@@ -125,6 +127,7 @@ def serve(
         workers=workers,
         replica_of=replica_of,
         ack=ack,
+        otlp_endpoint=otlp_endpoint,
         retention_days=retention_days,
         rate_limit=rate_limit,
         **vars(judging),

@@ -60,6 +60,7 @@ from rankwright.service.replication.puller import (
 )
 
 if TYPE_CHECKING:
+    from rankwright.service.tracing import Tracing
     from rankwright.service.workers.pool import WorkerPool
 
 REMOTE_RATE = 200.0  # requests a second, of a client on another machine
@@ -95,6 +96,7 @@ class Settings:
     workers : processes that score requests; with more than one, another one writes
     replica_of : the address of the leader that this service is a replica of
     ack : when a write is acknowledged: when it is on the leader's disk, or on a replica's, too
+    otlp_endpoint : where to send a span of each request, by OTLP over HTTP
     retention_days : how long the log keeps entries; None forever
     max_body, max_items : limits of a request
     rate_limit : requests a second of one token or address; None: 200, and no limit on a host
@@ -126,6 +128,7 @@ class Settings:
     workers: int = 1
     replica_of: str | None = None
     ack: Literal["leader", "replica"] = "leader"
+    otlp_endpoint: str | None = None
     retention_days: float | None = None
     max_body: int = 4 * 2**20
     max_items: int = 10_000
@@ -185,6 +188,7 @@ class Service:
         self._closing = self.stopping = False
         self._listeners: list[Callable[[ModelsState | None], None]] = []
         self.pool: WorkerPool | None = None
+        self.tracing = tracing_of(settings)
         leader = _leader_of(settings)
         self.demo = _wants_demo(settings, replica=leader is not None)
         self.store = Store(settings.store, wait=wait)
@@ -285,6 +289,8 @@ class Service:
         self._checking.join()
         self.learner.close()
         self.store.close()
+        if self.tracing is not None:
+            self.tracing.close()
 
     def reload_tokens(self) -> None:
         """Read the token file again: tokens that are gone end with their sessions."""
@@ -380,7 +386,17 @@ def create_app(settings: Settings | None = None, *, wait: float = 0.0) -> Securi
         rate=_rate_limit(settings),
         images=settings.images,
         proxies=settings.trusted_proxies,
+        tracing=service.tracing,
     )
+
+
+def tracing_of(settings: Settings) -> Tracing | None:
+    """What exports spans, if the settings name a collector."""
+    if settings.otlp_endpoint is None:
+        return None
+    from rankwright.service.tracing import Tracing
+
+    return Tracing(settings.otlp_endpoint)
 
 
 def _rate_limit(settings: Settings) -> RateLimit | None:

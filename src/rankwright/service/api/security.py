@@ -28,6 +28,7 @@ from rankwright.service.logs import ACCESS, child_span, log_request
 
 if TYPE_CHECKING:
     from rankwright.service.app import Service
+    from rankwright.service.tracing import Tracing
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]", "::1", "testserver")
 FOR_PROGRAMS = ("/metrics", "/openapi.json")  # no sign-in page for whoever reads these
@@ -298,8 +299,9 @@ class Security:
         images: bool = False,
         proxies: Iterable[str] = (),
         service: Service,
+        tracing: Tracing | None = None,
     ) -> None:
-        self.service = service
+        self.service, self.tracing = service, tracing
         self.app, self.sessions = app, sessions
         self.hosts = None if "*" in hosts else frozenset(h.lower() for h in (*LOOPBACK, *hosts))
         self.max_body, self.max_upload, self.body_seconds = max_body, max_upload, body_seconds
@@ -343,6 +345,8 @@ class Security:
             self._n_running -= 1
             if ACCESS.isEnabledFor(logging.INFO):
                 log_request(scope, status, time.perf_counter() - start)
+            if self.tracing is not None:
+                self.tracing.record(scope, status, time.perf_counter() - start)
 
     async def _admit(self, scope: Scope, receive: Receive) -> Receive:
         """Check a request, then read its body within the limits; sets scope["principal"]."""
@@ -350,6 +354,8 @@ class Security:
         path, unsafe = scope["path"], scope["method"] not in ("GET", "HEAD", "OPTIONS")
         if b"traceparent" in headers and (trace := child_span(headers[b"traceparent"])):
             scope["rankwright.trace"] = trace
+        elif self.tracing is not None:
+            scope["rankwright.trace"] = self.tracing.new_trace()
         if self.proxies:
             self.proxies.forward(scope, headers)
         self._check_host(headers)

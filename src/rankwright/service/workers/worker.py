@@ -25,7 +25,7 @@ from rankwright.service.api.problems import HttpProblem, send_problem
 from rankwright.service.api.routing import Api
 from rankwright.service.api.security import Security, Sessions, Tokens
 from rankwright.service.api.types import RankRequest
-from rankwright.service.app import Settings
+from rankwright.service.app import Settings, tracing_of
 from rankwright.service.connections import Connection, Limits
 from rankwright.service.experiments import Experiment
 from rankwright.service.models import DeployedModel, ModelsState, ModelView, warm_up
@@ -178,6 +178,7 @@ class WorkerApp:
             rate=started.rate,
             images=settings.images,
             proxies=settings.trusted_proxies,
+            tracing=tracing_of(settings),
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -305,6 +306,8 @@ def run_worker(started: WorkerSettings) -> None:
         server.run([listener])
     with contextlib.suppress(OSError):
         server.report()
+    if config.app.security.tracing is not None:
+        config.app.security.tracing.close()
 
 
 def _follow(channel: Channel, service: WorkerService, first: threading.Event) -> None:
