@@ -7,7 +7,12 @@ import pytest
 
 import rankwright as rw
 from rankwright.data.datasets.synthetic import make_queries
-from rankwright.exceptions import FeedbackError, ParameterError, UnknownParameterError
+from rankwright.exceptions import (
+    DegenerateDataWarning,
+    FeedbackError,
+    ParameterError,
+    UnknownParameterError,
+)
 from rankwright.rankers import EarlyStopping
 from rankwright.rankers.foreign_names import ADVICE, OURS
 from rankwright.scoring.trees import Trees
@@ -42,11 +47,12 @@ def test_a_misspelled_parameter_is_guessed_and_an_unknown_one_listed():
 
 
 def test_max_depth_bounds_the_splits_above_a_leaf(items):
-    deep = rw.LambdaMART(n_estimators=5, min_samples_leaf=1).fit(items.X, items.y, qid=items.qid)
-    flat = rw.LambdaMART(n_estimators=5, min_samples_leaf=1, max_depth=2)
+    small = {"tree": "leafwise", "n_estimators": 5, "min_samples_leaf": 1}
+    deep = rw.LambdaMART(**small).fit(items.X, items.y, qid=items.qid)
+    flat = rw.LambdaMART(**small, max_depth=2)
     flat.fit(items.X, items.y, qid=items.qid)
     assert depth(flat._scorer()) == 2 < depth(deep._scorer())
-    same = rw.LambdaMART(n_estimators=5, min_samples_leaf=1, max_depth=100)
+    same = rw.LambdaMART(**small, max_depth=100)
     same.fit(items.X, items.y, qid=items.qid)
     np.testing.assert_array_equal(same.decision_function(items.X), deep.decision_function(items.X))
 
@@ -60,19 +66,32 @@ def depth(trees: Trees) -> int:
 
 
 def test_splits_have_at_least_the_gain_that_is_asked_for(items):
-    every = rw.LambdaMART(n_estimators=3).fit(items.X, items.y, qid=items.qid)
+    trees = {"tree": "leafwise", "n_estimators": 3}
+    every = rw.LambdaMART(**trees).fit(items.X, items.y, qid=items.qid)
     gains = every.node_gain_[every.node_feature_ >= 0]
     least = float(np.median(gains))
-    some = rw.LambdaMART(n_estimators=3, min_split_gain=least)
+    some = rw.LambdaMART(**trees, min_split_gain=least)
     some.fit(items.X, items.y, qid=items.qid)
     kept = some.node_gain_[some.node_feature_ >= 0]
     assert 0 < len(kept) < len(gains)
     assert kept.min() >= least
 
 
+def test_a_level_of_a_symmetric_tree_has_at_least_the_gain_that_is_asked_for(items):
+    every = rw.LambdaMART(n_estimators=1).fit(items.X, items.y, qid=items.qid)
+    first = every.node_gain_[0]
+    one = rw.LambdaMART(n_estimators=1, min_split_gain=first).fit(items.X, items.y, qid=items.qid)
+    none = rw.LambdaMART(n_estimators=1, min_split_gain=1.01 * first)
+    with pytest.warns(DegenerateDataWarning):
+        none.fit(items.X, items.y, qid=items.qid)
+    assert one.node_gain_[0] == first
+    assert none.best_iteration_ == 0
+
+
 def test_label_gains_of_two_to_the_grade_are_the_default(items):
     gains = [2.0**grade - 1 for grade in range(int(items.y.max()) + 1)]
-    default = rw.LambdaMART(n_estimators=5).fit(items.X, items.y, qid=items.qid)
+    default = rw.LambdaMART(n_estimators=5, weighting="NDCG@30")
+    default.fit(items.X, items.y, qid=items.qid)
     given = rw.LambdaMART(n_estimators=5, label_gain=gains).fit(items.X, items.y, qid=items.qid)
     linear = rw.LambdaMART(n_estimators=5, label_gain=range(len(gains)))
     linear.fit(items.X, items.y, qid=items.qid)

@@ -110,7 +110,8 @@ def _boosted(measure: Measure, quality: int, n_rows: int, large: bool) -> Candid
         found.append(("FRank", FRank(n_estimators=200, early_stopping=stopping)))
         small = TreeRanking(max_leaf_nodes=6 if few_rows else 15)
         found.append(("RankBoost trees", RankBoost(estimator=small, **rounds)))
-    variants: dict[str, dict[str, Any]] = {"LambdaMART": {"learning_rate": "auto"}}
+    whole = {"learning_rate": "auto", "subsample": 1.0}
+    variants: dict[str, dict[str, Any]] = {"LambdaMART": whole}
     if weighting is not None:
         variants[f"LambdaMART {measure.name}"] = {"weighting": weighting}
     if weighting is None or quality >= 4:
