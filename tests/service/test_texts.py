@@ -105,11 +105,13 @@ def test_ten_thousand_rows_have_the_scores_of_training(service, model, data):
 def test_the_log_keeps_what_was_computed(service, model, data, tmp_path):
     rows, _, asked = data
     answer = service.post("/v1/rank", request_of(rows[:5], asked[0])).json()
+    service.feedback(answer["event"], clicks=[answer["items"][0]["id"]])  # the log is on disk then
     entry = next(e for e in read_entries(tmp_path / "feedback.db") if e["kind"] == "event")
     order = [int(item["id"]) for item in answer["items"]]
     place = {int(row["id"]): k for k, row in enumerate(rows[:5])}
     computed = model[1][0].transform(rows[:5])[[place[k] for k in order]]
-    np.testing.assert_array_equal(np.array(entry["features"]), computed)
+    logged = [list(item["features"].values()) for item in entry["items"]]
+    np.testing.assert_array_equal(np.array(logged), computed)
 
 
 def test_absent_fields_are_missing_and_the_query_is_its_text(service, data):

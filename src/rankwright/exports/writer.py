@@ -15,6 +15,7 @@ from rankwright.data.inputs import checked_rows
 from rankwright.data.io.files import atomic_write
 from rankwright.exceptions import Message, ParameterError, Setting
 from rankwright.exports.certificate import Certificate, certify
+from rankwright.exports.feature_sets import ENGINES, engine_files, vespa_functions, vespa_name
 from rankwright.exports.form import Form, form_of
 from rankwright.exports.target import Options, Support, Target, json_of
 from rankwright.exports.targets.elasticsearch import Elasticsearch, OpenSearch
@@ -25,6 +26,8 @@ from rankwright.exports.targets.solr import Solr
 from rankwright.exports.targets.sql import DIALECTS, Sql
 from rankwright.exports.targets.vespa import Vespa
 from rankwright.exports.targets.xgboost import XGBoost
+from rankwright.features.fitted import FittedFeatures
+from rankwright.rankers.preprocessing import encoder_of
 from rankwright.scoring.sums import Sum
 
 _ALL = (Elasticsearch, OpenSearch, Solr, Vespa, Onnx, XGBoost, LightGBM, RankLib, Sql)
@@ -108,6 +111,9 @@ def export(
     """
     target = _target(to)
     _check_options(target, feature_set=feature_set, constant=constant, dialect=dialect)
+    fitted = _feature_set(model)
+    if fitted is not None and to == "vespa" and feature_names is None:
+        feature_names = [f"{vespa_name(name)}()" for name in fitted.feature_names]
     form = form_of(model, feature_names, missing)
     support = target.support(form)
     _check_support(form, target, support, allow_order_only)
@@ -119,11 +125,25 @@ def export(
     files = target.write(form, options)
     certificate = certify(form, target, files, options, support.level, data)
     files[".certificate.json"] = json_of(certificate.to_dict())
+    if fitted is not None and to in ENGINES:
+        made = engine_files(fitted, to, form.names, options.store)
+        files |= {suffix: json_of(content) for suffix, content in made.items()}
+        if to == "vespa":
+            profile = files[""].decode()
+            end = profile.rindex("}")
+            files[""] = (profile[:end] + vespa_functions(fitted) + profile[end:]).encode()
     for suffix, content in files.items():
         target_path = path if not suffix else stem.with_name(stem.name + suffix)
         with atomic_write(target_path, mode=0o666) as file:
             file.write(content)
     return certificate
+
+
+def _feature_set(model: Any) -> FittedFeatures | None:
+    """The feature set in front of a model, if there is one."""
+    encoder = encoder_of(model)
+    encoding = getattr(model, "encoding", None) if encoder is None else encoder.encoding_
+    return encoding if isinstance(encoding, FittedFeatures) else None
 
 
 def support(

@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from rankwright._typing import FloatArray
-from rankwright.features.base import Knowledge, TextFeature
+from rankwright.features.base import Knowledge, TextFeature, plain_name
 from rankwright.features.texts import Matches
 
 MOST_CHARACTERS = 256  # of a text that is compared letter by letter
@@ -452,6 +452,9 @@ class NGrams(TextFeature, frozen=True):
     query: str = "text"
     name: str | None = None
     prefix: ClassVar[str] = "ngrams"
+
+    def output_names(self) -> list[str]:
+        return [self.name or f"ngrams{self.n}_{plain_name(self.field)}"]
 
     def check(self) -> None:
         if self.n < 1:
