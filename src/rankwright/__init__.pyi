@@ -94,6 +94,7 @@ from .rankers.online.voted import VotedPRank as VotedPRank
 from .rankers.preprocessing import QueryNormalizer as QueryNormalizer
 from .rankers.preprocessing import RankPipeline as RankPipeline
 from .recommend.recommender import Recommender as Recommender
+from .recommend.two_stage import TwoStageRecommender as TwoStageRecommender
 from .selection.auto import AutoRanker as AutoRanker
 from .selection.by_name import make_ranker as make_ranker
 from .selection.importance import partial_dependence as partial_dependence

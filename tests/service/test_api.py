@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import rankwright as rw
+from rankwright.data import make_shop_log
 from rankwright.data.datasets.synthetic import make_engines, make_queries, make_ratings
 from rankwright.service import read_entries
 
@@ -283,6 +284,21 @@ def test_recommendations_are_those_of_the_model(serve, files):
     for body in ({}, {"user": 1, "ratings": {"1": 3}}, {"user": "nobody"}, {"user": "--5"}):
         assert client.post("/v1/recommend", body).status_code == 422
     assert client.post("/v1/rank", {"items": []}).status_code == 404  # nothing ranks
+
+
+def test_two_stages_recommend(serve, tmp_path):
+    log = make_shop_log(4000, 200, 80, random_state=0)
+    model = rw.TwoStageRecommender(ranker=rw.LambdaMART(n_estimators=5), random_state=0).fit(log)
+    rw.save(model, tmp_path / "two.rw")
+    client = serve(models=(tmp_path / "two.rw",))
+    user = log.users[0].item()
+    answer = client.post("/v1/recommend", {"user": user, "n": 3}).json()
+    expected = [tuple(each) for each in model.recommend(user, 3)]
+    assert [(item["id"], item["score"]) for item in answer["items"]] == expected
+    taken = log.items[5].item()
+    answer = client.post("/v1/recommend", {"ratings": {str(taken): 1}, "n": 3}).json()
+    expected = [tuple(each) for each in model.recommend_new({taken: 1.0}, 3)]
+    assert [(item["id"], item["score"]) for item in answer["items"]] == expected
 
 
 def test_recommendations_from_events_take_weights_as_ratings(serve, tmp_path):

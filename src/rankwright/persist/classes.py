@@ -164,6 +164,7 @@ OTHERS = {
     "VSIMFeature": "rankwright.rankers.neighbors.vsim",
     "LearnedFusion": "rankwright.fusion.learned",
     "Recommender": "rankwright.recommend.recommender",
+    "TwoStageRecommender": "rankwright.recommend.two_stage",
     "Blend": "rankwright.recommend.ratings.blend",
     "PerUser": "rankwright.recommend.ratings.per_user",
     "ItemMeans": "rankwright.recommend.ratings.base",

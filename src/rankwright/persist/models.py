@@ -204,7 +204,7 @@ def _unpack(manifest: Manifest, arrays: dict[str, fmt.Array], *, own: bool = Tru
 
 
 def _is_fitted(model: object) -> bool:
-    names = ("n_features_in_", "ratings_", "histories_")
+    names = ("n_features_in_", "ratings_", "histories_", "candidates_")
     return any(hasattr(model, name) for name in names)
 
 

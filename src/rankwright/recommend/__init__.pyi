@@ -12,3 +12,4 @@ from .lists import TopLists as TopLists
 from .recommender import Recommender as Recommender
 from .reports import ReportComparison as ReportComparison
 from .reports import TopNReport as TopNReport
+from .two_stage import TwoStageRecommender as TwoStageRecommender

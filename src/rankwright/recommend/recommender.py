@@ -355,6 +355,12 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         self.model_.refit()
         return self
 
+    def _refit_with(self, events: Interactions) -> None:
+        """Fit the experts again with more events of the same users and items; weights stay."""
+        self.histories_, _ = self.histories_.merged(self._weighted(events))
+        self.model_.refit(self.histories_)
+        self._set_backend()
+
     def _loaded(self) -> None:
         """After loading: check that the parts fit together, and derive the rest."""
         for ids in (self._data.users, self._data.items):
@@ -404,6 +410,21 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         return self.histories_ if self._is_events else self.ratings_
 
+    def expert_scores(self, user: Any, items: Column | None = None) -> dict[str, FloatArray]:
+        """Scores of each expert, by its name, for a user of the data (an id) or a new one.
+
+        They are those of some items (ids; None: all), each divided by the root mean square over
+        the catalog: what the weights of the experts multiply. Only with interactions.
+        """
+        history = self._history(user)
+        if not self._is_events:
+            raise DataError("expert_scores: this recommender was fitted on ratings.")
+        numbers = self._item_numbers(items)
+        return {
+            name: np.asarray(scores[0, numbers], np.float64)
+            for name, scores in self.model_.expert_scores(history).items()
+        }
+
     def scores(self, user: Any, items: Column | None = None) -> FloatArray:
         """Scores of some items (ids; None: all) for a user of the data (an id) or a new user
         ({item: rating}, or the items taken, oldest first). Higher is better."""
@@ -452,7 +473,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
             that goes on, or takes in the coming time, such as in a mail. None is "next", unless
             ``holdout="period"``.
         """
-        _check_n("recommend", n)
+        check_n("recommend", n)
         selection = self._selection(exclude, filter, horizon)
         best: ListBlock = self._backend.lists(self._known(user), n, selection)
         return next(best.lists(self._data.items))
@@ -489,7 +510,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
             rating far outside the scale of the data is used as it is, with a warning.
         n, exclude, filter, horizon : as in ``recommend``
         """
-        _check_n("recommend_new", n)
+        check_n("recommend_new", n)
         check_is_fitted(self)
         selection = self._selection(exclude, filter, horizon)
         if not _is_batch(ratings, list | Mapping if self._is_events else Mapping):
@@ -547,7 +568,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         lists : TopLists, a mapping of user ids to lists of Recommendation; or the number of users
             written
         """
-        _check_n("recommend_all", n)
+        check_n("recommend_all", n)
         ids = (self._data.users if users is None else as_ids(users, "users")).tolist()
         numbers = self._user_numbers(ids)
         blocks = self._blocks(ids, numbers, n, self._selection(exclude, filter, horizon))
@@ -577,7 +598,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         With interactions the score is that of a user who took only this item, without the
         popularity experts; with ratings it is the cosine of the users who rated both.
         """
-        _check_n("similar_items", n)
+        check_n("similar_items", n)
         data, number = self._data, int(self._item_numbers([item])[0])
         others = np.flatnonzero((data.item_counts > 0) & (np.arange(data.n_items) != number))
         scores = self._backend.similar(number)[others]
@@ -591,7 +612,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         The score is the cosine of what they took, where an item of m of the N users counts
         log(1 + N / m); with ratings it is the cosine of the ratings less each user's mean.
         """
-        _check_n("similar_users", n)
+        check_n("similar_users", n)
         check_is_fitted(self)
         found = self._backend.similar_users(self._history(user), n)
         ids = self._data.users[[number for number, _ in found]].tolist() if found else []
@@ -609,7 +630,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
             From a ``ranker``: ``viewers``, the reference users whose ratings of the item change its
             score most.
         """
-        _check_n("explain", n)
+        check_n("explain", n)
         history = self._history(user)
         return self._backend.explain(history, int(self._item_numbers([item])[0]), n)
 
@@ -746,6 +767,6 @@ def _warn_of_other_ids(known: Histories, events: Interactions) -> None:
             )
 
 
-def _check_n(method: str, n: object) -> None:
+def check_n(method: str, n: object) -> None:
     if not schema.at_least(1).test(n):
         raise ParameterError(f"{method}(n={n!r}): n must be an integer >= 1.", parameter="n")

@@ -223,8 +223,9 @@ class TopN(BaseEstimator):  # type: ignore[misc]
         for expert in self.experts_:
             expert.flush()
 
-    def refit(self) -> None:
-        """Fit the experts again on the histories so far; their weights stay."""
+    def refit(self, histories: Histories | None = None) -> None:
+        """Fit the experts again on these histories, or those so far; their weights stay."""
+        self._set_histories(self._histories if histories is None else histories)
         for expert in self.experts_:
             expert.refit(self._histories)
         self.n_new_events_ = 0
@@ -246,6 +247,11 @@ class TopN(BaseEstimator):  # type: ignore[misc]
         for content in self._item_contents:
             total = content.smooth(total)
         return total
+
+    def expert_scores(self, rows: HistoryRows) -> dict[str, Scores]:
+        """Scores of each expert by its name, scaled, (n_rows, n_items)."""
+        pairs = zip(labels(self.experts_), self.experts_, strict=True)
+        return {name: scaled(expert.scores(rows)) for name, expert in pairs}
 
     @property
     def _item_contents(self) -> list[ItemContent]:
