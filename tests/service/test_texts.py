@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -181,3 +182,24 @@ def test_a_model_without_a_feature_set_refuses_fields(serve):
     answer = service.post("/v1/rank", {"items": [{"id": 1, "fields": {"title": "x"}}]})
     assert answer.status_code == 422
     assert "no feature set" in answer.json()["detail"]
+
+
+def test_documents_that_are_held_are_found_and_ranked_by_the_query(serve, model, data, tmp_path):
+    pytest.importorskip("bm25s")
+    rows, _, asked = data
+    pool = {row["id"]: {k: v for k, v in row.items() if "q" not in k} for row in rows}
+    (tmp_path / "docs.jsonl").write_bytes(b"\n".join(map(msgspec.json.encode, pool.values())))
+    service = serve(models=(str(model[0]),), documents=str(tmp_path / "docs.jsonl"))
+    fields = asked[0]
+    by_text = service.post("/v1/rank", {"query": "q7", "query_fields": fields}).json()["items"]
+    assert len(by_text) == 100
+    ids = [item["id"] for item in by_text]
+    sent = request_of([pool[name] for name in ids], fields)
+    assert service.post("/v1/rank", sent).json()["items"] == by_text
+    for named in ({"items": [{"id": name} for name in ids]}, {"ids": ids}):
+        request = {"query": "q7", "query_fields": fields, **named}
+        assert service.post("/v1/rank", request).json()["items"] == by_text
+    unknown = service.post("/v1/rank", {"query": "w1", "ids": ["nowhere"]})
+    assert unknown.status_code == 422
+    assert "nowhere" in unknown.json()["detail"]
+    assert service.post("/v1/rank", {"query": "no such words"}).json()["items"] == []

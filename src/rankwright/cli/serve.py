@@ -21,7 +21,8 @@ class JudgingOptions:
     Args:
         images: Let the judging page load images from other sites.
         queue: What to judge: CSV, TSV, JSONL or a TREC run.
-        documents: Titles, texts and URLs of the documents, by id: CSV, TSV or JSONL.
+        documents: Titles, texts and URLs of the documents, by id: CSV, TSV or JSONL. A model with a
+            feature set ranks them by the text of a query alone.
         queries: Texts of the queries: lines with a query id, a tab and the text.
         guidelines: What the grades mean, in Markdown.
         judging_grades: The number of grades that judges give.
@@ -99,10 +100,10 @@ def serve(
     if set and learn is None:
         raise ParameterError("--set needs --learn: it sets parameters of the ranker that learns.")
     files = (judging.queue, judging.documents, judging.queries, judging.guidelines)
-    if judging.queue is None and any(files):
-        raise ParameterError(
-            "--documents, --queries and --guidelines belong to a --queue: give it."
-        )
+    if judging.queue is None and (judging.queries or judging.guidelines):
+        raise ParameterError("--queries and --guidelines belong to a --queue: give it.")
+    if judging.queue is None and judging.documents and not models:
+        raise ParameterError("--documents belong to a --queue, or to a model with a feature set.")
     from rankwright.selection.by_name import parse_grades, parse_settings, parse_value
     from rankwright.service.app import Settings
     from rankwright.service.server import serve as run

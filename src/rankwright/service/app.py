@@ -38,6 +38,7 @@ from rankwright.service.api.security import (
     session_cookie,
 )
 from rankwright.service.api.types import RankRequest
+from rankwright.service.corpora import Corpora
 from rankwright.service.demo import demo_judgments, demo_queue
 from rankwright.service.experiments import Experiments
 from rankwright.service.judging.queue import read_queue
@@ -104,7 +105,8 @@ class Settings:
     images : let pages show pictures of other sites
     queue : what to judge at /judge, a CSV, TSV or JSONL file or a TREC run
     documents, queries, guidelines : files for the queue, see
-        :func:`rankwright.service.judging.queue.read_queue`
+        :func:`rankwright.service.judging.queue.read_queue`; models with a feature set also find
+        and rank the documents by the text of a query
     judging_grades : number of grades that judges give, 2 to 5
     overlap : share of the queue that every judge gets; the rest goes to one judge each
     """
@@ -215,6 +217,7 @@ class Service:
         self.templates = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True)
         self.metrics = Metrics()
         self.reader = ItemReader()
+        self.corpora = Corpora(settings.documents)
         self.training = asyncio.Lock()
         self.judging = _open_judging(settings, self.store, self.demo)
         self.reload()

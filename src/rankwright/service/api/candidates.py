@@ -17,6 +17,7 @@ import simdjson
 
 from rankwright._typing import FloatArray
 from rankwright.exceptions import CellError, DataError
+from rankwright.features.corpus import Corpus
 from rankwright.features.fitted import FittedFeatures
 from rankwright.service.api.problems import HttpProblem
 from rankwright.service.api.types import Id, Item, RankRequest
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 LARGE = 256 * 1024  # bytes of a body that is worked on in another thread
 _LISTS = re.compile(rb'"features"\s*:\s*\[')
+FOUND = 100  # documents that a corpus finds for a query
 _FAR = 4096  # bytes in which the first features begin
 _REST = {"query", "user", "model", "n"}  # fields beside the items that take no array
 
@@ -44,7 +46,11 @@ class CandidateTable(NamedTuple):
 
 
 def candidates(
-    request: RankRequest, served: DeployedModel, known: Iterable[str], limit: int
+    request: RankRequest,
+    served: DeployedModel,
+    known: Iterable[str],
+    limit: int,
+    corpus: Corpus | None = None,
 ) -> CandidateTable:
     """The candidates of a request for a model.
 
@@ -53,7 +59,12 @@ def candidates(
     served : the model (names, n_features, takes_missing, row_of)
     known : names of features that other models use; they are allowed, and ignored here
     limit : the most items
+    corpus : documents that need only be named, or are found by the text of the query
     """
+    if corpus is not None and served.feature_set is not None:
+        held = _from_corpus(request, served.feature_set, limit, corpus)
+        if held is not None:
+            return held
     items = request.items
     if items is not None:
         _refuse_two_forms(request)
@@ -356,6 +367,36 @@ def _from_fields(
     levels = features.unknown_levels(table)
     unknown = {name: sum(counts.values()) for name, counts in levels.items()}
     return CandidateTable(ids, keys, rows, missing, unknown)
+
+
+def _from_corpus(
+    request: RankRequest, features: FittedFeatures, limit: int, corpus: Corpus
+) -> CandidateTable | None:
+    """Documents of the corpus: those that are named, or the first ones of the query.
+
+    None if the request brings fields or features.
+    """
+    items, ids = request.items, list[Any](request.ids or [])
+    packed = (request.columns, request.float32, request.float64)
+    if items is not None:
+        if not items or any(item.fields is not None or item.features for item in items):
+            return None
+        ids = [item.id for item in items]
+    elif any(part is not None for part in packed):
+        return None
+    cells = query_cells(request, features)
+    query = {name.removeprefix("query."): cell for name, cell in cells.items()}
+    if items is None and request.ids is None:
+        found = corpus.find(str(query.get("text") or ""), min(FOUND, limit))
+        ids, number = list(found.ids), found.number
+        keys = found.ids
+    else:
+        keys = _keys(ids, limit)
+        try:
+            number = corpus.numbers(keys)
+        except DataError as error:
+            raise HttpProblem(422, str(error)) from None
+    return CandidateTable(ids, keys, features.of_rows(corpus.rows(query, number)), [])
 
 
 def query_cells(request: RankRequest, features: FittedFeatures) -> dict[str, Any]:

@@ -59,7 +59,8 @@ def rank_list(service: Service, request: RankRequest) -> RankAnswer:
     if experiment is not None and service.models.can_rank(experiment.models):
         return _rank_interleaved(service, request, experiment)
     served = service.model_for(request)
-    table = candidates(request, served, service.models.features(), service.settings.max_items)
+    known, limit = service.models.features(), service.settings.max_items
+    table = candidates(request, served, known, limit, service.corpora.of(served))
     scores = score(table, served)
     order = (-scores).argsort(kind="stable")
     if request.n is not None:
@@ -94,7 +95,8 @@ def _rank_interleaved(service: Service, request: RankRequest, experiment: Experi
         )
     pair = [service.models.find(version, "rank") for version in experiment.models]
     known, limit = service.models.features(), service.settings.max_items
-    tables = [candidates(request, served, known, limit) for served in pair]
+    corpora = service.corpora
+    tables = [candidates(request, one, known, limit, corpora.of(one)) for one in pair]
     lists = []
     for served, table in zip(pair, tables, strict=True):
         order = np.argsort(-score(table, served), kind="stable")
@@ -159,7 +161,8 @@ def _shadow(
         if other.version != served.version and other.n_features is not None:
             try:
                 known = service.models.features()
-                table = candidates(request, other, known, service.settings.max_items)
+                corpus = service.corpora.of(other)
+                table = candidates(request, other, known, service.settings.max_items, corpus)
                 scores[other.version] = score(table, other)[order].tobytes()
             except Exception:  # what is not shown must not fail what is
                 service.metrics.shadow_failures.inc()
