@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -351,6 +352,94 @@ def _without_items(shown: Any) -> dict[str, Any]:
     return {name: value for name, value in shown.to_dict().items() if name != "items"}
 
 
+def endurance() -> None:
+    """Ranking, feedback, uploads, pages for RANKWRIGHT_MINUTES (60): memory, descriptors, p99."""
+    minutes = float(os.environ.get("RANKWRIGHT_MINUTES", "60"))
+    n_workers = os.environ.get("RANKWRIGHT_WORKERS", "1")
+    n_rounds = 6
+    with tempfile.TemporaryDirectory() as folder:
+        path = _model_files(Path(folder))["300 trees"]
+        options = ("--learn", "BayesianPRank", "--retention-days", "0.001", "--workers", n_workers)
+        server = Server.service(folder, path, *options)
+        server.wait_until_ready()
+        ask = post("/v1/rank", json.dumps(rank_body(np.random.default_rng(0))).encode())
+        upload = post("/v1/models?name=again", Path(path).read_bytes())
+        print(
+            f"{'minutes':>8}{'requests':>10}{'p50 ms':>8}{'p99 ms':>8}{'MB':>7}{'open files':>12}"
+        )
+        total, begin = 0, time.monotonic()
+        for number in range(1, n_rounds + 1):
+            times: list[float] = []
+            while time.monotonic() - begin < 60 * minutes * number / n_rounds:
+                connection = Connection(server.port)  # a new one for every hundred requests
+                for _ in range(50):
+                    start = time.perf_counter()
+                    event = json.loads(connection.send(ask))["event"]
+                    times.append(time.perf_counter() - start)
+                    body = {"event": event, "id": "1", "clicks": ["d001"]}
+                    connection.send(post("/v1/feedback", json.dumps(body).encode()))
+                for page in ("/", "/v1/models", "/metrics", "/api"):
+                    connection.send(b"GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" % page.encode())
+                if len(times) % 500 == 0:
+                    connection.send(upload)
+                connection.close()
+                total += 104
+            memory, files = server.memory_of_all
+            p50, p99 = (1e3 * np.quantile(times, q) for q in (0.5, 0.99))
+            spent = (time.monotonic() - begin) / 60
+            print(f"{spent:8.1f}{total:10,}{p50:8.2f}{p99:8.2f}{memory / 1e6:7.0f}{files:7}")
+        server.stop()
+    print()
+
+
+def backups() -> None:
+    """Backups while 2,000 feedback entries a second come in: digests, and the restored store."""
+    from rankwright.service.log.backups import backup, restore
+    from rankwright.service.log.checking import check_store
+
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = (str(Path(folder) / name) for name in ("feedback.db", "backup.db"))
+        server = Server.service(folder, "--learn", "PRank", "--store", source)
+        server.wait_until_ready()
+        row = json.dumps({"items": [{"id": "d1", "features": [0.5, 1.0]}]}).encode()
+        connection = Connection(server.port)
+        event = json.loads(connection.send(post("/v1/rank", row)))["event"]
+        n_requests, made = 20_000, []
+        requests = [
+            post("/v1/feedback", json.dumps({"event": event, "id": str(i), "grades": {"d1": i % 5}})
+                 .encode())
+            for i in range(n_requests)
+        ]  # fmt: skip
+        writing = threading.Thread(target=lambda: measure(server, requests, n_requests, 64))
+        start = time.perf_counter()
+        writing.start()
+        while writing.is_alive():
+            before = time.perf_counter()
+            made.append((backup(source, target), time.perf_counter() - before))
+        seconds = time.perf_counter() - start
+        last = backup(source, target)
+        connection.close()
+        server.stop()
+        restored = restore(target, str(Path(folder) / "restored.db"))
+        report = check_store(Path(folder) / "restored.db")
+        same = check_store(source, last.digest.last).digest == restored
+    sizes = ", ".join(f"{each.added:,} in {took * 1e3:.0f} ms" for each, took in made[:5])
+    print(
+        f"{n_requests / seconds:,.0f} entries a second, {len(made)} backups meanwhile "
+        f"({sizes}, ...); restored to the same digest: {same}; "
+        f"faults after replay: {report.faults}\n"
+    )
+
+
+def failovers() -> None:
+    """200 kills of a leader and its replica, with promotions, under writes."""
+    words = [sys.executable, "-m", "tests.service.failovers", "200"]
+    done = subprocess.run(words, cwd=Path(__file__).parents[1], capture_output=True, text=True)
+    print("\n".join(done.stdout.splitlines()[-2:]), "\n")
+    if done.returncode:
+        raise RuntimeError(done.stdout[-3000:] + done.stderr[-3000:])
+
+
 def kills() -> None:
     """kill -9 at 1,000 random moments under load."""
     _tests("test_kills.py::test_acknowledged", RANKWRIGHT_KILLS="1000")
@@ -378,6 +467,9 @@ PARTS = {
     "start": start,
     "soak": soak,
     "interleaving": interleaving,
+    "endurance": endurance,
+    "backups": backups,
+    "failovers": failovers,
     "kills": kills,
     "schema": schema,
 }

@@ -119,6 +119,17 @@ class Server:
         pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")
 
+    @property
+    def memory_of_all(self) -> tuple[int, int]:
+        """Resident bytes and open files of this process and its workers."""
+        tasks = Path(f"/proc/{self.process.pid}/task").iterdir()
+        children = [child for task in tasks for child in (task / "children").read_text().split()]
+        memory = n_files = 0
+        for pid in (self.process.pid, *children):
+            memory += int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+            n_files += len(list(Path(f"/proc/{pid}/fd").iterdir()))
+        return memory * os.sysconf("SC_PAGE_SIZE"), n_files
+
     def stop(self, how: int = signal.SIGTERM) -> None:
         self.process.send_signal(how)
         self.process.wait(60)
