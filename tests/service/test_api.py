@@ -497,6 +497,7 @@ def test_a_full_disk_is_told_and_nothing_is_half_kept(client, monkeypatch):
     monkeypatch.undo()
     assert not client.feedback(event, clicks=["a0"])["duplicate"]
     store.flush()
+    client.service._warming.join()  # loops may still be compiled
     assert client.get("/readyz").status_code == 200
     answer = client.post("/v1/feedback", {"event": lost, "id": "1", "clicks": []})
     assert answer.status_code in (200, 404)  # the list was written after the cure, or never

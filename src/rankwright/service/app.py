@@ -11,6 +11,7 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,14 +22,18 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
 
 from rankwright.exceptions import Message, ParameterError, RankwrightError, Setting
 from rankwright.service.api.candidates import ItemReader, shape_of
 from rankwright.service.api.metrics import Metrics
 from rankwright.service.api.operations import OPERATIONS
+from rankwright.service.api.problems import HttpProblem
 from rankwright.service.api.routing import Api
 from rankwright.service.api.security import (
     NO_TOKENS,
+    NOBODY,
+    Principal,
     RateLimit,
     Security,
     Sessions,
@@ -341,6 +346,17 @@ class Service:
         if self._warming.is_alive():
             faults.append("loops are being compiled")
         return faults
+
+    def problem_page(self, scope: Scope, problem: HttpProblem) -> Response:
+        """A problem as a page, for browsers."""
+        scope.setdefault("principal", Principal(NOBODY, frozenset()))
+        scope.setdefault("session", "")
+        title = HTTPStatus(problem.status).phrase
+        response = self.render(Request(scope), "problem.html", title=title, detail=problem.detail)
+        response.status_code = problem.status
+        for name, value in problem.headers.items():
+            response.headers[name] = value
+        return response
 
     def render(self, request: Request, template: str, **values: Any) -> Response:
         """A page; the template also has ``csrf_token`` and ``principal``."""

@@ -285,7 +285,7 @@ class Models(ModelView):
             return self._info(state, served.version)
 
     def activate(self, name: str) -> ModelInfo:
-        """Let a model answer from the next request on."""
+        """Activate a model: it answers from the next request on."""
         with self._lock:
             key = self.key(name)
             self._activate(key)

@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
+from starlette.requests import Request
 
+from rankwright import __version__
 from rankwright.service.api import feedback, ranking, types
 from rankwright.service.api.metrics import metrics
 from rankwright.service.api.problems import HttpProblem
+from rankwright.service.api.reference import reference
 from rankwright.service.api.routing import (
     BINARY,
     ApiParameter,
     Call,
     Operation,
     Reply,
-    api_page,
     describe,
 )
 from rankwright.service.learning.labels import items_from_log
@@ -153,8 +155,12 @@ def describe_api(service: Service, call: Call) -> Reply:
 
 
 def show_api(service: Service, call: Call) -> Reply:
-    template = service.templates.get_template("api.html")
-    return Reply(api_page(OPERATIONS, template), "text/html; charset=utf-8")
+    request = Request(call.scope)
+    url, has_tokens = str(request.base_url).rstrip("/"), bool(service.sessions.tokens.principals)
+    values = {**reference(OPERATIONS, url, has_tokens), "url": url, "version": __version__}
+    page = service.render(request, "api.html", **values)
+    cookie = page.headers.get("set-cookie")
+    return Reply(bytes(page.body), "text/html; charset=utf-8", cookie=cookie)
 
 
 RANK = types.RankRequest | types.RankBatch
@@ -197,7 +203,7 @@ OPERATIONS = (
     Operation("POST", f"{MODELS}/rollback", roll_back, "Undo the last activation.", "admin",
               answer=types.ModelInfo, problems=(409,)),
     Operation("POST", f"{MODELS}/{{version}}/activate", activate_model,
-              "Let a model answer from the next request on.", "admin",
+              "Activate a model.", "admin",
               answer=types.ModelInfo, parameters=(VERSION,), problems=(404,)),
     Operation("POST", f"{MODELS}/{{version}}/shadow", shadow_model,
               "Log the scores of a model without showing them.", "admin",

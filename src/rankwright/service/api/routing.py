@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any, get_args
 from urllib.parse import parse_qsl
 
 import msgspec
-from jinja2 import Template
-from markupsafe import Markup, escape
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rankwright import __version__
@@ -67,6 +65,7 @@ class Reply:
     body: bytes | AsyncIterator[bytes]
     media: str
     status: int = 200
+    cookie: str | None = None
 
 
 class Call:
@@ -242,6 +241,8 @@ class Api:
         else:
             body = self._json.encode(answer)
         headers = [header, (b"content-length", b"%d" % len(body))]
+        if isinstance(answer, Reply) and answer.cookie is not None:
+            headers.append((b"set-cookie", answer.cookie.encode()))
         await send({"type": "http.response.start", "status": status, "headers": headers})
         body = b"" if scope["method"] == "HEAD" else body
         await send({"type": "http.response.body", "body": body})
@@ -353,49 +354,3 @@ def _responses(op: Operation, schema_of: dict[str, Any]) -> dict[str, Any]:
     for status in sorted({*ALWAYS, *op.problems}):
         responses[str(status)] = {"description": "A problem.", "content": problem}
     return responses
-
-
-def api_page(operations: tuple[Operation, ...], template: Template) -> bytes:
-    """The document as a page: every operation, its types and an example call."""
-    about = describe(operations)
-    shown = [
-        {
-            "method": op.method,
-            "path": op.path,
-            "about": op.about,
-            "scope": op.scope,
-            "request": _type_name(about, op, "requestBody"),
-            "answer": _type_name(about, op, str(op.status)),
-            "parameters": about["paths"][op.path][op.method.lower()].get("parameters", []),
-        }
-        for op in operations
-    ]
-    schemas = [
-        {
-            "name": name,
-            "about": _as_html(schema.get("description", "")),
-            "text": msgspec.json.format(
-                msgspec.json.encode(schema.get("properties", schema))
-            ).decode(),
-        }
-        for name, schema in about["components"]["schemas"].items()
-    ]
-    text: str = template.render(operations=shown, schemas=schemas, version=__version__)
-    return text.encode()
-
-
-def _as_html(text: str) -> Markup:
-    """A docstring with what is between double backticks as code.
-
-    >>> _as_html("``ids`` & more")
-    Markup('<code>ids</code> &amp; more')
-    """
-    return Markup(re.sub("``(.+?)``", r"<code>\1</code>", str(escape(text))))
-
-
-def _type_name(about: dict[str, Any], op: Operation, where: str) -> list[str]:
-    """Names of the types of a request or an answer."""
-    part = about["paths"][op.path][op.method.lower()]
-    part = part.get("requestBody", {}) if where == "requestBody" else part["responses"][where]
-    text = msgspec.json.encode(part.get("content", {})).decode()
-    return sorted(set(re.findall(r"#/components/schemas/(\w+)", text)))

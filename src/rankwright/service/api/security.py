@@ -340,7 +340,10 @@ class Security:
                 log.exception("%s %s", scope["method"], scope["path"])
             if started:
                 raise
-            await send_problem(send_safely, problem)
+            if problem.status != 303 and wants_page(scope):
+                await self.service.problem_page(scope, problem)(scope, receive, send_safely)
+            else:
+                await send_problem(send_safely, problem)
         finally:
             self._n_running -= 1
             if ACCESS.isEnabledFor(logging.INFO):
@@ -553,6 +556,13 @@ def _cookie(headers: dict[bytes, bytes]) -> str:
     except CookieError:
         return ""
     return cookies[SESSION].value if SESSION in cookies else ""
+
+
+def wants_page(scope: Scope) -> bool:
+    """Whether a person looks at the answer: browsers ask for HTML, programs do not."""
+    if scope["method"] not in ("GET", "POST") or scope["path"].startswith("/v1/"):
+        return False
+    return any(name == b"accept" and b"text/html" in value for name, value in scope["headers"])
 
 
 def _address(scope: Scope) -> str:

@@ -225,7 +225,7 @@ class JudgePages:
     def _said(self, judgment: Judgment) -> str:
         """What a screen reader hears after an answer."""
         if judgment.value is None:
-            words = {"skip": "Skipped.", "later": "Put off.", "cannot": "Marked: cannot judge."}
+            words = {"skip": "Skipped.", "later": "Saved for later.", "cannot": "Marked: cannot judge."}
             return words[judgment.action]
         if judgment.mode == "grades":
             return (
@@ -273,7 +273,7 @@ def _learning_curve(model: LiveModel, mode: Mode) -> Any:
             "median so far": list(enumerate(baseline.tolist(), 1)),
         },
         x_title="judgments",
-        y_title=f"mean error before learning, in {UNITS[mode]}",
+        y_title=f"average prediction error ({UNITS[mode]})",
         label=f"Learning curve: after {model.n_seen} judgments the mean error is {curve[-1]:.2f}; "
         f"always answering the median would give {baseline[-1]:.2f}.",
     )

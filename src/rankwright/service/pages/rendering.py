@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from html import escape
-from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +16,7 @@ from starlette.routing import BaseRoute, Route
 
 from rankwright.exceptions import RankwrightError
 from rankwright.service.api.problems import PROBLEM, HttpProblem, as_problem, encode_problem
-from rankwright.service.api.security import ANYONE, form_fields, session_cookie
+from rankwright.service.api.security import ANYONE, form_fields, session_cookie, wants_page
 
 if TYPE_CHECKING:
     from rankwright.service.app import Service
@@ -41,12 +40,7 @@ def _shown(service: Service, handler: Handler) -> Handler:
         try:
             return await handler(request)
         except RankwrightError as error:
-            problem = as_problem(error)
-            title = HTTPStatus(problem.status).phrase
-            values = {"title": title, "detail": problem.detail}
-            response = service.render(request, "problem.html", **values)
-            response.status_code = problem.status
-            return response
+            return service.problem_page(request.scope, as_problem(error))
 
     return run
 
@@ -68,8 +62,11 @@ async def missing_page(request: Request, error: Exception) -> Response:
     known = error.status_code == 404
     text = f"There is nothing at {request.url.path[:200]!r}. See /openapi.json."
     detail = text if known else f"{request.method} is not allowed here."
-    body = encode_problem(HttpProblem(error.status_code, detail))
-    return Response(body, error.status_code, error.headers, media_type=PROBLEM)
+    problem = HttpProblem(error.status_code, detail)
+    if wants_page(request.scope):
+        service: Service = request.app.state.service
+        return service.problem_page(request.scope, problem)
+    return Response(encode_problem(problem), error.status_code, error.headers, media_type=PROBLEM)
 
 
 async def login_page(request: Request) -> Response:
@@ -154,7 +151,7 @@ def loss_table(live: LiveRanker) -> Markup | None:
             "median so far": [(float(n), value) for n, _, value in curve],
         },
         x_title="examples",
-        y_title="mean error before learning, in grades",
+        y_title="average prediction error (grades)",
         label=f"Rank loss of the live ranker after {last} examples: {loss:.3f}; always answering "
         f"the median would give {median:.3f}.",
     )

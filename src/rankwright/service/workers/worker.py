@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import logging
 import os
 import pickle
 import select
@@ -38,6 +39,7 @@ from rankwright.service.workers.channel import (
     write_frame,
 )
 
+log = logging.getLogger("rankwright.service")
 SCORED = ("/v1/rank", "/v1/recommend", "/v1/fuse")
 DEFER_SECONDS = 0.002  # that a worker leaves a connection to one that has fewer
 REPORT_SECONDS = 0.2  # between two reports of what was answered
@@ -212,6 +214,7 @@ class WorkerApp:
                 await pumping
             writer.close()
         if not started:
+            log.warning("%s %s was not answered", scope["method"], scope["path"])
             await send_problem(send, HttpProblem(503, "The service is stopping.", retry_after="1"))
 
 
