@@ -161,7 +161,7 @@ def test_magnitudes_notes_and_the_other_keys(serve, open_page) -> None:
     page.get_by_role("button", name="Skip").focus()
     press(page, " ")
     page.wait_for_function("() => document.activeElement.value === 'skip'")  # after the swap
-    for key, said in (("l", "Put off"), ("x", "Skipped"), ("c", "cannot judge")):
+    for key, said in (("l", "Saved for later"), ("x", "Skipped"), ("c", "cannot judge")):
         press(page, key)
         assert said in page.inner_text("#status")
     text = page.evaluate("() => fetch('/judge/export/csv').then(answer => answer.text())")

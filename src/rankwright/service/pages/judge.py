@@ -225,7 +225,11 @@ class JudgePages:
     def _said(self, judgment: Judgment) -> str:
         """What a screen reader hears after an answer."""
         if judgment.value is None:
-            words = {"skip": "Skipped.", "later": "Saved for later.", "cannot": "Marked: cannot judge."}
+            words = {
+                "skip": "Skipped.",
+                "later": "Saved for later.",
+                "cannot": "Marked: cannot judge.",
+            }
             return words[judgment.action]
         if judgment.mode == "grades":
             return (
