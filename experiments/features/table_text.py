@@ -56,6 +56,7 @@ STOP_WORDS = (
     "which while who why will with would"
 )
 N_CANDIDATES, N_FOLDS = 100, 5
+KEPT_TERMS = (100, 1_000, 5_000)
 
 
 def features_of(fields: tuple[str, ...]) -> list[Any]:
@@ -148,6 +149,12 @@ def run(name: str, quick: bool, tokenizer: Tokenizer) -> dict[str, Any]:
     baseline = FeatureSet([BM25("all")], tokenizer=tokenizer)
     baseline.fit(rows.table, documents=collection.documents)
     scores = {"BM25": baseline.transform(rows.table)[:, 0], "learned": np.zeros(len(rows.y))}
+    pruned = {}
+    for most in KEPT_TERMS:
+        fewer = FeatureSet([BM25("all")], tokenizer=tokenizer, max_terms=most)
+        fewer.fit(rows.table, documents=collection.documents)
+        pruned[most] = fewer.transform(rows.table)[:, 0]
+    n_terms = baseline.encoding_.knowledge.texts["all"].n_terms
     is_real = name == "homedepot"
     if is_real:
         scores["MPRank"] = np.zeros(len(rows.y))
@@ -160,7 +167,8 @@ def run(name: str, quick: bool, tokenizer: Tokenizer) -> dict[str, Any]:
             scaler = StandardScaler().fit(X[train])
             model = rw.MPRank().fit(scaler.transform(X[train]), rows.y[train], qid=rows.qid[train])
             scores["MPRank"][test] = model.decision_function(scaler.transform(X[test]))
-    return report(collection, rows, scores, X.shape[1], time.perf_counter() - start)
+    found = report(collection, rows, scores, X.shape[1], time.perf_counter() - start)
+    return found | print_pruned(pruned, n_terms, collection, rows)
 
 
 def report(
@@ -195,6 +203,18 @@ def report(
         p = float(comparison.p_value("learned", "BM25", measure))
         found[f"p {measure}"] = p
         print(f"  learned minus BM25, {measure}: p = {p:.2g} (paired randomization test)")
+    return found
+
+
+def print_pruned(
+    pruned: dict[int, FloatArray], n_terms: int, collection: Collection, rows: Rows
+) -> dict[str, float]:
+    """Print what BM25 loses if a model file keeps the document frequencies of few terms."""
+    binary, found = (rows.y >= collection.relevant).astype(float), {}
+    for most, scores in pruned.items():
+        value = float(rw.evaluate(scores, binary, rows.qid, ["AP"])["AP"])
+        print(f"  BM25 with the {most:,} most frequent of {n_terms:,} terms: AP {value:.4f}")
+        found[f"AP {most}"] = value
     print()
     return found
 

@@ -206,7 +206,15 @@ def taken_for_granted(folder: Path) -> dict[str, object]:
 
 PAGES = [
     *("cluster.md", "command_line.md", "constraints.md", "data.md", "deployment.md", "explain.md"),
-    *("exports.md", "feedback.md", "fusion.md", "magnitude.md", "metrics.md", "model_files.md"),
+    *(
+        "exports.md",
+        "features.md",
+        "feedback.md",
+        "fusion.md",
+        "magnitude.md",
+        "metrics.md",
+        "model_files.md",
+    ),
     *("rankers.md", "recommend.md", "tuning.md"),
 ]
 

@@ -483,3 +483,17 @@ def test_lines_of_a_jsonl_file_may_have_different_fields(tmp_path):
     ]
     assert queue.feature_names == ("x",)
     assert np.array_equal(queue.X, [[1], [np.nan]], equal_nan=True)
+
+
+def test_a_model_of_judged_texts_ranks_raw_fields(tmp_path) -> None:
+    queue = demo_queue()
+    judging = Judging(queue)
+    for key, judge, judgment in demo_judgments(queue):
+        judging.apply(key, judge, judgment)
+    rw.save(judging.model("grades").pipeline(), tmp_path / "judged.rw")
+    scorer = rw.load_scorer(tmp_path / "judged.rw")
+    rows = [
+        {"query": queue.query_texts[doc.query], "title": doc.title, "text": doc.text}
+        for doc in queue.documents
+    ]
+    np.testing.assert_array_equal(scorer.decision_function(rows), scorer.decision_function(queue.X))

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from rankwright._typing import FloatArray
 from rankwright.data.queries import Queries
 from rankwright.exceptions import ParameterError
+from rankwright.features.feature_set import FeatureSet
 from rankwright.service.judging.queue import Queue
 from rankwright.service.log.entries import Mode
 
@@ -169,11 +170,17 @@ class LiveModel:
         return pair_disagreement(self.committee.member_scores(self.rows), pairs)
 
     def pipeline(self) -> Any:
-        """The model for documents with the named features of the queue, not standardized."""
-        from sklearn.pipeline import Pipeline
+        """The model for documents with the named features of the queue, not standardized.
+
+        Where the features were made of texts, it takes the fields of queries and documents.
+        """
+        from rankwright.rankers.preprocessing import RankPipeline
 
         self.scaler.feature_names_in_ = np.array(self.queue.feature_names, dtype=object)
-        return Pipeline([("scale", self.scaler), ("rank", self.ranker)])
+        steps: list[tuple[str, Any]] = [("scale", self.scaler), ("rank", self.ranker)]
+        if self.queue.encoding is not None:
+            steps.insert(0, ("features", FeatureSet.of(self.queue.encoding)))
+        return RankPipeline(steps)
 
 
 def rank_variance(model: Any, X: Any, queries: Queries) -> FloatArray:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import math
 import os
-import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,6 +18,11 @@ from rankwright.data.io.tables import read_jsonl_rows
 from rankwright.data.io.trec import read_run
 from rankwright.data.queries import Queries
 from rankwright.exceptions import DataError, ParameterError
+from rankwright.features.base import Feature
+from rankwright.features.feature_set import FeatureSet
+from rankwright.features.fitted import FittedFeatures
+from rankwright.features.text_features import BM25, FieldLength, TermCoverage
+from rankwright.features.value_features import Column
 
 Path = str | os.PathLike[str]
 Row = dict[str, Any]
@@ -34,7 +36,6 @@ GRADE_NAMES = {
         "Perfectly relevant",
     ),
 }  # fmt: skip
-K1, B = 1.2, 0.75  # the usual constants of BM25
 
 # Usual names of columns; case, blanks, _ and - are ignored.
 _COLUMNS = {
@@ -72,6 +73,8 @@ class Queue:
     guidelines : str, Markdown
     grade_names : tuple of str, for the grades 0, 1, ...
     name : str
+    encoding : FittedFeatures or None
+        What computed the features, if they were made of the texts.
     """
 
     documents: tuple[Document, ...]
@@ -81,6 +84,7 @@ class Queue:
     guidelines: str = ""
     grade_names: tuple[str, ...] = GRADE_NAMES[5]
     name: str = "queue"
+    encoding: FittedFeatures | None = None
 
     @classmethod
     def from_rows(
@@ -110,11 +114,14 @@ class Queue:
         texts = {doc.query: _text_of(row.get("query_text")) or doc.query for doc, row in named}
         texts |= query_texts or {}
         X, names = _features(table)
+        encoding = None
         if set(names) <= {"score", "rank"}:
-            added, added_names = text_features(documents, texts)
-            X, names = np.hstack([X, added]), (*names, *added_names)
+            given = {column: X[:, k] for k, column in enumerate(names)}
+            X, encoding = _text_features(documents, texts, given)
+            names = encoding.feature_names
         texts = {doc.query: texts[doc.query] for doc in documents}
-        return cls(documents, texts, X, names, guidelines, GRADE_NAMES[n_grades], name)
+        grades = GRADE_NAMES[n_grades]
+        return cls(documents, texts, X, names, guidelines, grades, name, encoding)
 
     def __len__(self) -> int:
         return len(self.documents)
@@ -272,62 +279,23 @@ def _text_of(cell: object) -> str:
     return "" if cell is None or cell != cell else str(cell).strip()
 
 
-# Features of a query and a document's texts, for queues that bring none.
-
-
-def words(text: str) -> list[str]:
-    """The words of a text, in lower case.
-
-    >>> words("Salt-loss (in sweat)")
-    ['salt', 'loss', 'in', 'sweat']
-    """
-    return re.findall(r"\w+", text.lower())
-
-
-def text_features(
-    documents: Sequence[Any], query_texts: Mapping[str, str]
-) -> tuple[FloatArray, tuple[str, ...]]:
-    """BM25, the share of the query's words and length, for titles and texts, and their names."""
-    columns, names = [], []
+def _text_features(
+    documents: Sequence[Document], query_texts: Mapping[str, str], given: Mapping[str, FloatArray]
+) -> tuple[FloatArray, FittedFeatures]:
+    """Features of titles and texts, after columns that are given; statistics are of the queue."""
+    table: dict[str, Any] = {
+        "query.text": [query_texts[document.query] for document in documents],
+        "id": [document.id for document in documents],
+        "title": [document.title for document in documents],
+        "text": [document.text for document in documents],
+        **given,
+    }
+    features: list[Feature] = [Column(name, type="number") for name in given]
     for field in ("title", "text"):
-        texts = [words(getattr(document, field)) for document in documents]
-        queries = [words(query_texts[document.query]) for document in documents]
-        columns += [
-            bm25(texts, queries),
-            [_share(query, text) for query, text in zip(queries, texts, strict=True)],
-            [math.log1p(len(text)) for text in texts],
+        features += [
+            BM25(field, name=f"{field} BM25"),
+            TermCoverage(field, name=f"{field} share of query words"),
+            FieldLength(field, name=f"{field} length"),
         ]
-        names += [f"{field} BM25", f"{field} share of query words", f"{field} log length"]
-    return np.array(columns, dtype=np.float64).T, tuple(names)
-
-
-def bm25(texts: Sequence[list[str]], queries: Sequence[list[str]]) -> list[float]:
-    """Okapi BM25 of each text for its query; word statistics are those of the distinct texts.
-
-    >>> values = bm25([["salt", "sweat"], ["lung"], ["lung"]], [["salt"], ["salt"], ["lung"]])
-    >>> values[0] > 0 == values[1] < values[2]
-    True
-    """
-    distinct = {tuple(text) for text in texts}
-    frequency = Counter(word for text in distinct for word in set(text))
-    mean_length = max(sum(map(len, distinct)) / len(distinct), 1.0)
-    return [
-        sum(
-            _idf(frequency[word], len(distinct))
-            * _saturation(text.count(word), len(text) / mean_length)
-            for word in sorted(set(query))  # the sum has the same bits in every process
-        )
-        for text, query in zip(texts, queries, strict=True)
-    ]
-
-
-def _idf(n_with: int, n_texts: int) -> float:
-    return math.log1p((n_texts - n_with + 0.5) / (n_with + 0.5))
-
-
-def _saturation(count: int, relative_length: float) -> float:
-    return count * (K1 + 1.0) / (count + K1 * (1.0 - B + B * relative_length))
-
-
-def _share(query: list[str], text: list[str]) -> float:
-    return len(set(query) & set(text)) / max(len(set(query)), 1)
+    fitted = FeatureSet(features).fit(table).encoding_
+    return fitted.encode(table), fitted
