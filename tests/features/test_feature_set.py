@@ -46,6 +46,7 @@ from rankwright.features import (
 from rankwright.features.declaration import CLASSES, declaration_of
 from rankwright.features.fitted import FittedFeatures
 from rankwright.features.text_features import edit_distance
+from rankwright.features.tokenizer import _stemmer
 
 DAY = 86400.0
 EVERY = [
@@ -432,3 +433,25 @@ def test_features_are_chosen_from_the_columns(data):
     names = set(features.get_feature_names_out())
     assert {"bm25_body", "price", "age_published", "cosine_vector", "color=red"} <= names
     assert not any("id" in name.split("_") for name in names)
+
+
+def test_a_stemmed_model_says_what_it_needs(data, tmp_path, monkeypatch):
+    pytest.importorskip("snowballstemmer")
+    rows, y, qid, *_ = data
+    features = FeatureSet([BM25("body")], tokenizer=Tokenizer(stemmer="english"))
+    pipeline = rw.RankPipeline([("features", features), ("rank", rw.RidgeRanker())])
+    rw.save(pipeline.fit(rows, y, qid=qid), tmp_path / "model.rw")
+    expected = pipeline.decision_function(rows)
+    scorer = rw.load_scorer(tmp_path / "model.rw")
+    np.testing.assert_array_equal(scorer.decision_function(rows), expected)
+    monkeypatch.setitem(sys.modules, "snowballstemmer", None)
+    _stemmer.cache_clear()
+    with pytest.raises(ModelFileError, match=r"rankwright\[text\]"):
+        rw.load_scorer(tmp_path / "model.rw")
+    _stemmer.cache_clear()
+
+
+def test_an_unknown_language_is_refused(data):
+    pytest.importorskip("snowballstemmer")
+    with pytest.raises(ParameterError, match="klingon"):
+        FeatureSet([BM25("body")], tokenizer=Tokenizer(stemmer="klingon")).fit(data[0])

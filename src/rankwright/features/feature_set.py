@@ -54,7 +54,7 @@ class FeatureSet(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     tokenizer : Tokenizer or None
         How texts are cut into words; None is ``Tokenizer()``.
     max_terms : int >= 1, default 100000
-        The most terms of a field whose document frequency is kept (12 bytes each); the rarest are
+        The most terms of a field whose document frequency is kept (16 bytes each); the rarest are
         left out, and then count as having the mean frequency of those.
 
     Attributes
