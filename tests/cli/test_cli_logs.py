@@ -180,11 +180,11 @@ def test_the_store_of_the_service_is_a_log(tmp_path: Path) -> None:
     pytest.importorskip("apsw")
     from rankwright.exceptions import DataError
     from rankwright.service import read_log
-    from rankwright.service.log.entries import Feedback, encode
+    from rankwright.service.log.entries import LoggedFeedback, encode
     from rankwright.service.log.store import Store
 
     store = Store(tmp_path / "feedback.db")
-    body = encode(Feedback(id="1", grades={"a": 2.0}))
+    body = encode(LoggedFeedback(id="1", grades={"a": 2.0}))
     store.append("feedback", "e1/1", body, event="e1").result()
     store.close()
     with pytest.raises(DataError, match="no event with shown items"):
@@ -209,7 +209,7 @@ def test_a_log_in_a_file_needs_no_package_of_the_service(folder: Path, tmp_path:
 def store(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The log and its features as a service keeps them, and a list of a recommender."""
     pytest.importorskip("apsw")
-    from rankwright.service.log.entries import Event, Feedback, encode
+    from rankwright.service.log.entries import Event, LoggedFeedback, encode
     from rankwright.service.log.store import Store
 
     path = tmp_path_factory.mktemp("store") / "feedback.db"
@@ -226,7 +226,7 @@ def store(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         event = Event(query, "old", ids, b"\0" * 8 * len(ids), features.tobytes(), names)
         store.append_event(f"e{number}", encode(event))
         clicks = [d for d, c in zip(ids, log.clicked[shown], strict=True) if c]
-        feedback = Feedback("1", clicks=clicks, dwell={clicks[0]: 12.5} if clicks else None)
+        feedback = LoggedFeedback("1", clicks=clicks, dwell={clicks[0]: 12.5} if clicks else None)
         last = store.append("feedback", f"e{number}/1", encode(feedback), event=f"e{number}")
     store.append_event("films", encode(Event(None, "films", ["7", "8"], b"\0" * 16)))
     assert last is not None
