@@ -31,7 +31,7 @@ from rankwright.features.declaration import (
 )
 from rankwright.features.fitted import FittedFeatures
 from rankwright.features.statistics import MAX_TERMS, LogStatistics, TextStatistics
-from rankwright.features.texts import Texts
+from rankwright.features.texts import Texts, new_vocabulary
 from rankwright.features.tokenizer import Tokenizer, text_of
 from rankwright.features.value_features import ClickPopularity, Column, Count
 
@@ -229,21 +229,22 @@ class FeatureSet(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             given = table
             read = dict.fromkeys(field for fields in corpora for field in fields)
             chosen = _different(table, list(read))
-        found = {}
-        for fields in corpora:
-            parts = []
-            for field in fields:
-                if field not in given:
-                    raise DataError(
-                        f"the documents lack the field {field!r}. They have: {', '.join(given)}."
-                    )
-                cells = as_list(given[field])
-                used = range(len(cells)) if chosen is None else chosen
-                parts.append([text_of(field, row, cells[row]) for row in used])
-            joined = ["\n".join(texts) for texts in zip(*parts, strict=True)]
-            texts = Texts(joined, declared.tokenizer)
-            found["+".join(fields)] = TextStatistics.of(texts, self.max_terms)
-        return found
+        vocabulary, texts = new_vocabulary(), dict[str, Texts]()
+        for field in dict.fromkeys(field for fields in corpora for field in fields):
+            if field not in given:
+                raise DataError(
+                    f"the documents lack the field {field!r}. They have: {', '.join(given)}."
+                )
+            cells = as_list(given[field])
+            used = range(len(cells)) if chosen is None else chosen
+            raw = (text_of(field, row, cells[row]) for row in used)
+            texts[field] = Texts(raw, declared.tokenizer, vocabulary)
+        return {
+            "+".join(fields): TextStatistics.of(
+                *(texts[field] for field in fields), max_terms=self.max_terms
+            )
+            for fields in corpora
+        }
 
     @staticmethod
     def _events(declared: Declaration, log: Any, up_to: Any) -> LogStatistics | None:

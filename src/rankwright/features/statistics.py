@@ -19,6 +19,7 @@ from rankwright.exceptions import DataError
 from rankwright.features.texts import Texts
 
 MAX_TERMS = 100_000
+MOST_WORDS = 1 << 21  # words that are counted at once
 _DAY = 86400.0
 
 
@@ -70,18 +71,27 @@ class TextStatistics:
     frequency: NDArray[np.int64]
 
     @classmethod
-    def of(cls, texts: Texts, max_terms: int = MAX_TERMS) -> Self:
-        """The statistics of the texts of a field, one for each document."""
-        n_documents, n_terms = len(texts), len(texts.vocabulary)
-        document = np.repeat(np.arange(n_documents), np.diff(texts.ptr))
-        seen = np.unique(document * max(n_terms, 1) + texts.words)
-        count = np.bincount(seen % max(n_terms, 1), minlength=n_terms)[:n_terms]
-        hashes = np.array([term_hash(term) for term in texts.vocabulary], np.int64)
+    def of(cls, *fields: Texts, max_terms: int = MAX_TERMS) -> Self:
+        """The statistics of a field, or of several fields together, which share a vocabulary.
+
+        Each field has a text for each document.
+        """
+        n_documents, size = len(fields[0]), max(len(fields[0].vocabulary), 1)
+        total = np.zeros(size, np.int64)
+        n_words = sum(len(texts.words) for texts in fields)
+        step = max(1, MOST_WORDS * n_documents // max(n_words, 1))
+        for start in range(0, n_documents, step):  # in blocks, which bounds the memory
+            keys = [_document_words(texts, start, start + step, size) for texts in fields]
+            total += np.bincount(np.unique(np.concatenate(keys)) % size, minlength=size)
+        used = np.flatnonzero(total)
+        n_terms, count = len(used), total[used]
+        terms = list(fields[0].vocabulary)
+        hashes = np.array([term_hash(terms[k]) for k in used.tolist()], np.int64)
         kept = np.lexsort((hashes, -count))[:max_terms]
         left_out = int(count.sum() - count[kept].sum())
         rare = left_out / (n_terms - len(kept)) if n_terms > len(kept) else 1.0
         kept = kept[np.argsort(hashes[kept])]
-        mean = len(texts.words) / n_documents if n_documents else 0.0
+        mean = n_words / n_documents if n_documents else 0.0
         return cls(n_documents, mean, n_terms, rare, hashes[kept], count[kept].astype(np.int64))
 
     def document_frequency(self, term: str) -> float:
@@ -110,6 +120,13 @@ class TextStatistics:
         finite = np.isfinite(self.mean_length) and np.isfinite(self.rare) and self.mean_length >= 0
         if not (ascending and in_range and finite):
             raise DataError("the document frequencies of a field are not valid.")
+
+
+def _document_words(texts: Texts, start: int, stop: int, size: int) -> IntArray:
+    """document * size + word, of every word of some documents."""
+    ptr = texts.ptr[start : stop + 1]
+    document = np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
+    return np.asarray(document * size + texts.words[ptr[0] : ptr[-1]])
 
 
 @dataclass(frozen=True, eq=False)

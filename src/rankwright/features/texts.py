@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -24,6 +25,11 @@ class _Vocabulary(dict[str, int]):
         return number
 
 
+def new_vocabulary() -> dict[str, int]:
+    """A vocabulary that several :class:`Texts` may share."""
+    return _Vocabulary()
+
+
 class Texts:
     """Texts cut into words: the words of all texts in a row, as numbers.
 
@@ -41,11 +47,13 @@ class Texts:
     ([0, 1, 0, 0, 2], [0, 2, 2, 5])
     """
 
-    def __init__(self, raw: Iterable[str], tokenizer: Tokenizer) -> None:
+    def __init__(
+        self, raw: Iterable[str], tokenizer: Tokenizer, vocabulary: dict[str, int] | None = None
+    ) -> None:
         self.raw = list(raw)
-        self.vocabulary = vocabulary = _Vocabulary()
-        number, ends = vocabulary.__getitem__, [0]
-        words: list[int] = []
+        self.vocabulary = new_vocabulary() if vocabulary is None else vocabulary
+        number, ends = self.vocabulary.__getitem__, [0]
+        words = array("i")
         for text in self.raw:
             words.extend(map(number, tokenizer.words(text)))
             ends.append(len(words))
