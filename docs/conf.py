@@ -13,6 +13,7 @@ project_copyright = "2026, the rankwright developers"
 release = version = __version__
 
 extensions = [
+    "sphinx_copybutton",
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
@@ -76,3 +77,7 @@ def math_block(translator, node: nodes.math_block) -> None:
 def setup(app: Sphinx) -> None:
     # MathML is part of HTML: formulas need no script and no network.
     app.add_html_math_renderer("mathml", (math_inline, None), (math_block, None))
+
+
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
