@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 
@@ -66,7 +67,7 @@ def test_the_demo_needs_nothing(judge_at) -> None:
     client = judge_at(queue=None)
     html = start_judging(client)
     assert "0 of 60" in html
-    assert "Krippendorff" in html
+    assert "Krippendorff" in client.get("/judge/lead").text
     assert 'class="series"' in html
     assert done(grade(client, html)) == 1
 
@@ -136,8 +137,11 @@ def test_two_judges_get_kappa_and_their_differences(judge_at) -> None:
         for _ in range(8):
             html = grade(client, html, value=value)
         assert "All done" in html
+        assert "bob <b>" not in html  # judges see their own progress only
+        assert "agreement" not in html
+    html = client.get("/judge/lead?mode=grades").text
     assert "Cohen" in html
-    assert '<strong id="agreement-value">0.000</strong>' in html
+    assert '<strong id="agreement-value">0.000 <small>weak</small></strong>' in html
     assert "ann <b>4</b>, bob <b>0</b>" in html
     assert client.get("/judge/export/qrels").text.splitlines()[0] == "q0 0 d0 2"
 
@@ -145,13 +149,13 @@ def test_two_judges_get_kappa_and_their_differences(judge_at) -> None:
 def test_a_judge_who_is_deleted_is_gone_from_the_page_at_once(judge_at) -> None:
     client = judge_at()
     grade(client, start_judging(client, "ann"))
-    html = grade(client, start_judging(client, "bob"))
-    assert "2 judges" in html
+    grade(client, start_judging(client, "bob"))
+    assert "2 judges" in client.get("/judge/lead?mode=grades").text
     entries = [json.loads(line) for line in client.get("/v1/log").text.splitlines()]
     assert [entry["user"] for entry in entries] == ["ann", "bob"]
     assert {entry["kind"] for entry in entries} == {"judgment"}
     assert client.delete("/v1/log?user=bob").json()["deleted"] == 1
-    assert "1 judge," in client.get("/judge?mode=grades").text
+    assert "1 judge," in client.get("/judge/lead?mode=grades").text
     assert "bob" not in client.get("/judge/export/csv").text
 
 
@@ -260,6 +264,15 @@ def test_nothing_to_undo_and_unknown_exports_say_so(judge_at) -> None:
     assert client.post("/judge/answer", data={**fields(html), "value": "3"}).status_code == 409
 
 
+def test_a_query_is_judged_to_its_end_before_the_next_one(judge_at) -> None:
+    client = judge_at()
+    html, queries = start_judging(client), []
+    for _ in range(8):
+        queries.append(fields(html)["query"])
+        html = grade(client, html)
+    assert len([1 for a, b in itertools.pairwise(queries) if a != b]) == len(set(queries)) - 1
+
+
 # From judging to serving.
 
 
@@ -271,7 +284,8 @@ def test_the_judged_model_is_served_with_the_features_of_the_queue(judge_at) -> 
     for _ in range(8):  # the higher x, the better
         document = fields(html)["document"]
         html = grade(client, html, value=document[1:])
-    assert "Serve this model" in html
+    assert "Serve this model" not in html
+    assert "Serve this model" in client.get("/judge/lead?mode=grades").text
     page = client.post("/judge/model", data=button)
     assert page.url.path == "/"
     model = next(m for m in client.get("/v1/models").json()["models"] if m["active"])

@@ -73,6 +73,7 @@ VERBS: dict[str, tuple[str, ...]] = {
     "recommend": ("lists:recommend", "Recommend items to users, from ratings or events."),
     "similar": ("lists:similar", "List the items or users most like an item or a user."),
     "serve": ("serve:serve", "Rank over HTTP, collect feedback and learn from it.", "[MODEL...]"),
+    "judge": ("serve:judge", "Judge documents in a browser, with a model that learns along."),
     "backup": ("stores:backup", "Copy the store of a service, also while it runs."),
     "restore": ("stores:restore", "Make a store from a backup, as it was at a moment."),
     "check-store": ("stores:check_store", "Check the store of a service, or repair it."),

@@ -139,6 +139,58 @@ def serve(
     run(settings, port, note=sh.note)
 
 
+def judge(
+    queue: Annotated[str, Parameter(help="What to judge: CSV, TSV, JSONL or a TREC run.")],
+    *,
+    store: str = "judgments.db",
+    port: sh.Port = 8000,
+    documents: str | None = None,
+    queries: str | None = None,
+    guidelines: str | None = None,
+    judging_grades: Annotated[int, Parameter(validator=validators.Number(gte=2, lte=5))] = 5,
+    overlap: Annotated[float, Parameter(validator=validators.Number(gte=0, lte=1))] = 0.3,
+    browser: bool = True,
+) -> None:
+    """Judge documents in a browser on this machine; judgments are kept in a store.
+
+    rankwright judge pairs.csv
+    rankwright judge run.trec --documents documents.jsonl --queries queries.tsv
+
+    Args:
+        store: The SQLite file that keeps the judgments.
+        port: The port to listen on; 0 picks a free one.
+        documents: Titles, texts and URLs of the documents, by id: CSV, TSV or JSONL.
+        queries: Texts of the queries: lines with a query id, a tab and the text.
+        guidelines: What the grades mean, in Markdown.
+        judging_grades: The number of grades that judges give.
+        overlap: The share of the queue that every judge gets; the rest goes to one judge each.
+        browser: Open the page in a browser.
+    """
+    from rankwright.service.app import Settings
+    from rankwright.service.server import serve as run
+
+    sh.check_targets(queue, documents, queries, guidelines, store=store)
+    settings = Settings(
+        store=store,
+        demo=False,
+        queue=queue,
+        documents=documents,
+        queries=queries,
+        guidelines=guidelines,
+        judging_grades=judging_grades,
+        overlap=overlap,
+    )
+
+    def note(text: str) -> None:
+        sh.note(text)
+        if browser and text.startswith("serving on "):
+            import webbrowser
+
+            webbrowser.open(f"{text.split()[2]}/judge")
+
+    run(settings, port, note=note)
+
+
 def demo(
     *,
     random_state: sh.RandomState = 0,

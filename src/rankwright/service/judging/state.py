@@ -48,6 +48,13 @@ class Record(NamedTuple):
     judgment: Judgment
 
 
+class JudgingProgress(NamedTuple):
+    """How many items a judge has answered, and of how many."""
+
+    done: int
+    total: int
+
+
 @dataclass(frozen=True)
 class Task:
     """What a judge is shown next: one document, or two side by side."""
@@ -57,13 +64,7 @@ class Task:
     query_text: str
     documents: tuple[Document, ...]
     by_committee: bool
-
-
-class JudgingProgress(NamedTuple):
-    """How many items a judge has answered, and of how many."""
-
-    done: int
-    total: int
+    in_query: JudgingProgress  # of this judge
 
 
 class Judging:
@@ -213,11 +214,18 @@ class Judging:
             shown = self.assignment.sides(judge, item)
             documents = tuple(self.queue.documents[row] for row in shown)
             query = documents[0].query
-            return Task(mode, query, self.queue.query_texts[query], documents, by_committee)
+            text = self.queue.query_texts[query]
+            return Task(
+                mode, query, text, documents, by_committee, self._in_query(judge, mode, query)
+            )
 
     def _choose(self, judge: str, mode: Mode) -> tuple[Item | None, bool]:
         todo = self._todo(judge, mode, self._on_screens(judge, mode))
         fresh = [item for item in todo if item not in self._answers[mode][judge]]
+        last = self.last(judge, mode)
+        if last is not None:  # one query after another
+            of_query = [item for item in fresh if self._query(item) == last.judgment.query]
+            fresh = of_query or fresh
         if not fresh:  # what was put off comes last, in the order in which it was
             answers = self._answers[mode][judge]
             return min(todo, key=lambda item: answers[item].time, default=None), False
@@ -247,6 +255,19 @@ class Judging:
             if (item not in answers or answers[item].judgment.action == "later")
             and ((item not in taken and item not in kept_back) or shared(item))
         ]
+
+    def _query(self, item: Item) -> str:
+        return self.queue.documents[item[0]].query
+
+    def _in_query(self, judge: str, mode: Mode, query: str) -> JudgingProgress:
+        """How many items of a query a judge has answered, and of how many."""
+        answers = self._answers[mode][judge].items()
+        done = sum(
+            record.judgment.action != "later" and self._query(item) == query
+            for item, record in answers
+        )
+        left = sum(self._query(item) == query for item in self._todo(judge, mode))
+        return JudgingProgress(done, done + left)
 
     def _on_screens(self, judge: str, mode: Mode) -> set[Item]:
         """Items that other judges were shown a moment ago."""

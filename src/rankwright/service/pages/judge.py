@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -64,6 +64,7 @@ class JudgePages:
             ("POST", "/judge/answer", self.answer),
             ("POST", "/judge/undo", self.undo),
             ("POST", "/judge/model", self.serve_model),
+            ("GET", "/judge/lead", self.lead),
             ("GET", "/judge/export/{kind}", self.export),
         ]
         return page_list(self.service, handlers)
@@ -116,6 +117,27 @@ class JudgePages:
         except DataError as error:
             raise HttpProblem(409, str(error)) from error
         return await self._logged(request, form, judgment, "The last judgment was taken back.")
+
+    async def lead(self, request: Request) -> Response:
+        """Agreement, differences and progress of all judges, which judges do not see."""
+        require(request, "admin")
+        mode = _mode(request.query_params)
+        facts = await run_in_threadpool(self._lead_facts, mode)
+        return self.service.render(request, "judge_lead.html", **facts)
+
+    def _lead_facts(self, mode: Mode) -> dict[str, Any]:
+        judging = self.judging
+        with judging.lock:
+            found = judging.agreement(mode)
+            return {
+                "mode": mode,
+                "modes": MODES,
+                "agreement": found,
+                "verdict": verdict(found.value),
+                "judge_pairs": judging.judge_pairs(mode)[:20],
+                "disputed": self._disputed(mode),
+                "judges": [(name, judging.progress(name, mode)) for name in judging.judges],
+            }
 
     async def serve_model(self, request: Request) -> Response:
         """Let the model that learned from the judgments rank, from now on."""
@@ -201,15 +223,13 @@ class JudgePages:
                 "grades": list(zip(judging.queue.grade_names, KEYS, strict=False)),
                 "progress": judging.progress(judge, mode),
                 "has_undo": judging.last(judge, mode) is not None,
-                "agreement": judging.agreement(mode),
-                "judge_pairs": judging.judge_pairs(mode)[:5],
-                "disputed": self._disputed(mode),
                 "model": model,
                 "live": live,
                 "chart": _learning_curve(model, mode) if live is None else loss_table(live),
                 "guidelines": self.guidelines,
                 "images": self.service.settings.images,
                 "may_serve": may_serve,
+                "highlighted": highlighted,
             }
 
     def _disputed(self, mode: Mode) -> list[dict[str, Any]]:
@@ -281,6 +301,32 @@ def _learning_curve(model: LiveModel, mode: Mode) -> Any:
         label=f"Learning curve: after {model.n_seen} judgments the mean error is {curve[-1]:.2f}; "
         f"always answering the median would give {baseline[-1]:.2f}.",
     )
+
+
+def verdict(agreement: float) -> str:
+    """An agreement in a word; empty if it is not known.
+
+    >>> [verdict(value) for value in (0.1, 0.5, 0.7, 0.9, float("nan"))]
+    ['weak', 'fair', 'good', 'very good', '']
+    """
+    steps = ((0.4, "weak"), (0.667, "fair"), (0.8, "good"), (1.1, "very good"))
+    return next((word for limit, word in steps if agreement < limit), "")
+
+
+def highlighted(text: str, query: str) -> Markup:
+    """A text with the words of a query marked.
+
+    >>> highlighted("Salt & sweat", "sweat salts")
+    Markup('Salt &amp; <mark>sweat</mark>')
+    """
+    words = sorted(set(re.findall(r"\w{3,}", query)), key=len, reverse=True)
+    if not words:
+        return escape(text)
+    parts = re.split(rf"\b({'|'.join(map(re.escape, words))})\b", text, flags=re.IGNORECASE)
+    marked = (
+        Markup("<mark>{}</mark>").format(p) if k % 2 else escape(p) for k, p in enumerate(parts)
+    )
+    return Markup("").join(marked)
 
 
 def _mode(form: Mapping[str, str]) -> Mode:

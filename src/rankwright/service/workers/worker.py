@@ -28,6 +28,7 @@ from rankwright.service.api.security import Security, Sessions, Tokens
 from rankwright.service.api.types import RankRequest
 from rankwright.service.app import Settings, tracing_of
 from rankwright.service.connections import Connection, Limits
+from rankwright.service.corpora import Corpora
 from rankwright.service.experiments import Experiment
 from rankwright.service.models import DeployedModel, ModelsState, ModelView, warm_up
 from rankwright.service.server import DrainingServer, uvicorn_config
@@ -119,6 +120,7 @@ class WorkerService:
         self.settings, self._shared = started.settings, started.generation
         self.models, self.reader, self.metrics = ModelView(), ItemReader(), WorkerMetrics()
         self.store, self.sessions = WorkerStore(channel), Sessions(b"", Tokens())
+        self.corpora = Corpora(started.settings.documents)
         self.experiments = self
         self._experiment: Experiment | None = None
         self._generation, self._prepared = -1, dict[int, SharedState]()

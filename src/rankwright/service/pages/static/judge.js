@@ -36,6 +36,23 @@ function onKey(event) {
   }
 }
 
+// Long texts are clamped until their button is pressed; without scripts they are shown whole.
+function clamp() {
+  for (const button of document.querySelectorAll(".show-more[hidden]")) {
+    button.hidden = false;
+    button.previousElementSibling.classList.add("short");
+  }
+}
+document.addEventListener("DOMContentLoaded", clamp);
+document.addEventListener("htmx:after:swap", clamp);
+document.addEventListener("click", (event) => {
+  const button = event.target.closest(".show-more");
+  if (!button) return;
+  const short = button.previousElementSibling.classList.toggle("short");
+  button.textContent = short ? "Show more" : "Show less";
+  button.setAttribute("aria-expanded", String(!short));
+});
+
 // Arrows and digits move the slider, wherever the focus is.
 function slide(event) {
   const slider = document.querySelector("[data-arrows]");
