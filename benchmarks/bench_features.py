@@ -1,10 +1,10 @@
 """Features from text: learning statistics and computing features, beside bm25s and scikit-learn.
 
 Documents of 200 words from a Zipf vocabulary, queries of four words with 100 candidates each. CPU
-seconds of one thread, and the memory that a step adds at its peak (each step in a process of its
-own). ``bm25s`` and ``TfidfVectorizer`` index the same documents, and score all of them for every
-query; the feature set computes twelve features of the candidates. Then one request of 100
-documents, from raw fields and from a ``Corpus``, and growth with documents and vocabulary.
+seconds of one thread, and the memory beyond the peak of generating the texts (each part in a
+process of its own). ``bm25s`` and ``TfidfVectorizer`` index the same documents, and score all of
+them for every query; the feature set computes twelve features of the candidates. Then one request
+of 100 documents, from raw fields and from a ``Corpus``, and growth with documents and vocabulary.
 """
 
 from __future__ import annotations
