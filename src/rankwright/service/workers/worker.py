@@ -84,7 +84,7 @@ class WorkerStore:
         self._channel.send(("event", time.time(), event, user), body)
 
 
-class _Counter:
+class _WorkerCounter:
     """A counter that is added to that of the process that writes."""
 
     def __init__(self) -> None:
@@ -99,7 +99,7 @@ class WorkerMetrics:
 
     def __init__(self) -> None:
         self.answered: list[tuple[str, int, float]] = []
-        self.shadow_failures, self.unknown_levels = _Counter(), _Counter()
+        self.shadow_failures, self.unknown_levels = _WorkerCounter(), _WorkerCounter()
 
     def observe(self, path: str, status: int, seconds: float) -> None:
         self.answered.append((path, status, seconds))
