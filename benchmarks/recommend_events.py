@@ -7,7 +7,7 @@ would serve the fit unseen). Goals: fit at most twice implicit ALS and EASE toge
 at least half of the peer's for the same kind of model, memory at most 1.5 times.
 
     python -m benchmarks recommend                             all of it
-    python -m benchmarks.recommend_events updates|peers|growth|large|files|new     one part
+    python -m benchmarks.recommend_events updates|event|peers|growth|large|files|new     one part
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from experiments.rankboost import topn_peers
 from sklearn.base import clone
 
 import rankwright as rw
+from rankwright.data import make_shop_log
 from rankwright.recommend.events import EASE, ImplicitALS, ItemCosine
 
 N, N_USERS = 100, 2000
@@ -280,6 +281,26 @@ def updates(data_name: str, n_new: int = 1000) -> None:
     print(f"  after refit, which keeps the weights of the experts: {again:.3f}", flush=True)
 
 
+def one_event(size: str = "5000000,200000,50000", n_new: int = 100) -> None:
+    """CPU time of one event of a known user and of the user's next list, in a log of a shop."""
+    data = make_shop_log(*map(int, size.split(",")), random_state=0)
+    start = time.process_time()
+    model = rw.Recommender(random_state=0).fit(data)
+    print(f"shop log {size} (events,users,items): fit {time.process_time() - start:.1f} s")
+    rng, last, took = np.random.default_rng(0), float(data.time.max()), []
+    for number in range(n_new):
+        user, item = data.users[rng.integers(data.n_users)], data.items[data.item[number]]
+        event = rw.Interactions([user], [item], time=[last + number])
+        start = time.process_time()
+        model.partial_fit(event)
+        model.recommend(user)
+        took.append(1e3 * (time.process_time() - start))
+    middle, most = np.median(took), np.quantile(took, 0.95)
+    print(
+        f"  one event and the next list: median {middle:.2f} ms, 95 % below {most:.2f} ms (goal: 5)"
+    )
+
+
 def same_items(model: Any, left: np.ndarray, right: np.ndarray) -> float:
     """The share of the ten best items that two tables of scores have in common."""
     data, lists = model.histories_, []
@@ -296,6 +317,7 @@ def same(left: dict[Any, Any], right: dict[Any, Any]) -> float:
 
 PARTS: dict[str, Callable[[], None]] = {
     "updates": lambda: updates("movielens-100k"),
+    "event": one_event,
     "peers": lambda: beside_peers("movielens-1m"),
     "new": lambda: new_users("movielens-1m"),
     "files": lambda: files("movielens-1m"),

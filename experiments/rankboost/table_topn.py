@@ -2,8 +2,10 @@
 
 Each system has three settings, tried on a validation part that is split off the training events
 like the test part; the best by NDCG@10 is trained on all training events and tested.
-``Recommender()`` is the default, without a choice. *Last*: the last event of each user. *Time*: the
-last tenth of the events, for users with earlier ones. Data without times: one random event of each
+``Recommender()`` is the default, without a choice; its lists are for the horizon of the split.
+``SLIT`` is its expert of order alone, and ``TwoStageRecommender()`` orders its candidates by
+LambdaMART. *Last*: the last new item of each user. *Time*: the last tenth of the events, for users
+with earlier ones. Data without times: one random event of each
 user. Recall* is hits over the smaller of 10 and the relevant items. In brackets the half-width of
 the 95 % interval of NDCG@10 over users; the last column is the mean paired difference of NDCG@10
 from the best peer with such an interval.
@@ -25,9 +27,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from experiments.rankboost.topn_peers import SYSTEMS, Lists, System
+from experiments.rankboost.topn_peers import OURS, SYSTEMS, Lists, System
 
 import rankwright as rw
+from rankwright.data import make_shop_log
 from rankwright.data.queries import leave_out
 from rankwright.recommend.evaluation import (
     leave_last_out,
@@ -44,6 +47,8 @@ DATA: dict[str, tuple[str, float | None]] = {
     "MovieLens 1M, >= 4": ("movielens-1m", 4.0),
     "Jester, >= 5": ("jester", 5.0),
     "Book-Crossing, all": ("book-crossing", None),
+    "shop, 500,000 events": ("500000,20000,10000", None),
+    "shop, 5,000,000 events": ("5000000,200000,50000", None),
 }
 MAX_USERS = 3000  # tested of each set, the same for all systems
 
@@ -91,6 +96,8 @@ def run_system(name: str, events: rw.Interactions, how: str) -> dict[str, Any]:
     n_relevant = np.bincount(relevant[0], minlength=train.n_users)[users]
     start, system = time.process_time(), SYSTEMS[name]
     setting = chosen(system, train, how)
+    if name in OURS:
+        setting = {**setting, "horizon": "period" if how == "time" else "next"}
     values = measured(system.train(train, **setting), train, users, relevant)
     recall = values["Recall"] * n_relevant / np.minimum(n_relevant, 10)
     return {
@@ -106,11 +113,14 @@ def run_system(name: str, events: rw.Interactions, how: str) -> dict[str, Any]:
 
 def compare(rows: dict[str, dict[str, Any]]) -> None:
     """Print what ours has more than the best peer; 0 inside the interval is a tie."""
-    peers = [name for name in rows if not name.startswith("Recommender")]
-    if not peers:
-        return
-    best = max(peers, key=lambda name: rows[name]["NDCG@10"])
-    for name in [name for name in rows if name not in peers]:
+    peers = [name for name in rows if name not in OURS]
+    pairs = []
+    if peers:
+        best = max(peers, key=lambda name: rows[name]["NDCG@10"])
+        pairs = [(name, best) for name in rows if name in OURS]
+    if "TwoStageRecommender()" in rows and "Recommender()" in rows:
+        pairs.append(("TwoStageRecommender()", "Recommender()"))
+    for name, best in pairs:
         gain = np.subtract(rows[name]["per_user"], rows[best]["per_user"])
         half = half_width(gain)
         rows[name]["gain"] = (float(gain.mean()), half)
@@ -129,6 +139,8 @@ def line(name: str, row: dict[str, Any]) -> str:
 
 def load(title: str) -> rw.Interactions:
     name, at_least = DATA[title]
+    if "," in name:
+        return make_shop_log(*map(int, name.split(",")), random_state=0)
     ratings = rw.load_dataset(name)
     if name == "jester":
         users = np.random.default_rng(0).permutation(ratings.n_users)[:5000]
@@ -158,6 +170,8 @@ def main(argv: list[str] | None = None) -> None:
             print(f"{title}, {how}: {events}", flush=True)
             rows = results.setdefault(f"{title}, {how}", {})
             for name, system in SYSTEMS.items():
+                if name == "TwoStageRecommender()" and events.time is None:
+                    continue
                 if (not only or name in only) and not ("--keep" in words and name in rows):
                     if not system.installed:
                         print(f"  {name}: {system.library} is not installed, left out", flush=True)

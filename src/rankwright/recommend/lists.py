@@ -114,17 +114,23 @@ class Selection:
         self._cosines: dict[int, NDArray[np.float32]] = {}
 
     @cached_property
-    def _tables(self) -> tuple[Any, Any]:
-        """The users of each item, and the items of each user."""
-        table = item_table(self._data)
-        return table, table.T.tocsr()
+    def _pairs(self) -> Any:
+        from rankwright.recommend.events.histories import Histories
+        from rankwright.recommend.events.neighbors import neighbor_pairs
+
+        data = self._data
+        return neighbor_pairs(data if isinstance(data, Histories) else Histories.of_ratings(data))
 
     def _cosine(self, item: int) -> NDArray[np.float32]:
         """Cosines of the users of an item with those of all items; lists share most of them."""
+        from rankwright.recommend.events._kernels import count_with
+
         row = self._cosines.get(item)
         if row is None:
-            by_item, by_user = self._tables
-            row = (by_item[[item]] @ by_user).toarray()[0]
+            row = np.zeros(self._data.n_items, np.float32)
+            count_with(self._pairs, item, row)
+            size = np.sqrt(np.maximum(self._data.item_counts, 1)).astype(np.float32)
+            row /= size * size[item]
             if len(self._cosines) * len(row) > CACHED:
                 self._cosines.clear()
             self._cosines[item] = row
@@ -135,13 +141,14 @@ class Selection:
         """Whether the best of the allowed items are the list."""
         return self.filter.max_per_category is None and self.filter.diversity == 0.0
 
-    def pick(self, ranked: IntArray, scores: FloatArray, n: int) -> IntArray:
-        """At most n of some items, which are ranked by score."""
-        if self.is_plain:
-            return ranked[:n]
-        if self.filter.diversity == 0.0:
-            return self._capped(ranked, n)
-        return self._diverse(ranked, scores, n)
+    def pick(
+        self, ranked: NDArray[np.int64], scores: NDArray[Any], n: int
+    ) -> list[NDArray[np.int64]]:
+        """At most n items of each row of ranked ones, (n_rows, n_ranked), -1 behind their end."""
+        if self.filter.diversity > 0.0:
+            return self._diverse(ranked[:, : POOL * n], scores[:, : POOL * n], n)
+        rows = [row[row >= 0] for row in ranked]
+        return [row[:n] if self.is_plain else self._capped(row, n) for row in rows]
 
     def _capped(self, ranked: IntArray, n: int) -> IntArray:
         used: Counter[int] = Counter()
@@ -156,23 +163,32 @@ class Selection:
         used[category] += 1
         return used[category] <= cap
 
-    def _diverse(self, ranked: IntArray, scores: FloatArray, n: int) -> IntArray:
-        """Maximal marginal relevance (Carbonell and Goldstein 1998) over the best candidates."""
-        ranked, scores = ranked[: POOL * n], scores[: POOL * n].astype(np.float64)
-        spread = np.ptp(scores) if len(scores) else 0.0
-        relevance = (scores - scores.min(initial=0.0)) / (spread or 1.0)
-        nearest, left = np.zeros(len(ranked)), np.ones(len(ranked), bool)
-        used: Counter[int] = Counter()
-        chosen: list[int] = []
-        share = self.filter.diversity
-        while left.any() and len(chosen) < n:
+    def _diverse(
+        self, ranked: NDArray[np.int64], scores: NDArray[Any], n: int
+    ) -> list[NDArray[np.int64]]:
+        """Maximal marginal relevance (Carbonell and Goldstein 1998), all lists place by place."""
+        left, every = ranked >= 0, np.arange(len(ranked))
+        values = np.where(left, scores, np.inf).astype(np.float64)
+        low = values.min(axis=1, initial=np.inf, keepdims=True)
+        values = np.where(left, scores, low) - low
+        relevance = values / np.maximum(values.max(axis=1, initial=0.0, keepdims=True), 1e-300)
+        nearest, share = np.zeros(ranked.shape), self.filter.diversity
+        category = np.where(left, self._category[np.maximum(ranked, 0)], -1)
+        used = np.zeros((len(ranked), int(category.max(initial=-1)) + 2), np.int64)
+        chosen: list[list[int]] = [[] for _ in ranked]
+        for _ in range(min(n, ranked.shape[1])):
+            if self.filter.max_per_category is not None:
+                full = used[every[:, None], category] >= self.filter.max_per_category
+                left &= ~(full & (category >= 0))
             value = np.where(left, (1.0 - share) * relevance - share * nearest, -np.inf)
-            at = int(np.argmax(value))
-            left[at] = False
-            if self._count(int(ranked[at]), used):
-                chosen.append(at)
-                nearest = np.maximum(nearest, self._cosine(int(ranked[at]))[ranked])
-        return np.asarray(ranked[chosen])
+            best = value.argmax(axis=1)
+            for row in np.flatnonzero(left[every, best]).tolist():
+                item = int(ranked[row, best[row]])
+                chosen[row].append(item)
+                np.maximum(nearest[row], self._cosine(item)[ranked[row]], out=nearest[row])
+            used[every, category[every, best]] += 1
+            left[every, best] = False
+        return [np.array(items, np.int64) for items in chosen]
 
 
 def _allowed(items: Vocabulary, filter: Filter) -> BoolArray:

@@ -103,6 +103,20 @@ def nearest(pairs, how, items, start, stop, neighbor, similarity):
 
 
 @njit(cache=True, nogil=True)
+def count_with(pairs, item, counts):
+    """Common users of one item and each other.
+
+    pairs        EventPairs
+    item         item number
+    counts       (n_items,) float32                    added to
+    """
+    for at in range(pairs.by_item[item], pairs.by_item[item + 1]):
+        user = pairs.user[pairs.entry[at]]
+        for other in range(pairs.ptr[user], pairs.ptr[user + 1]):
+            counts[pairs.item[other]] += np.float32(1.0)
+
+
+@njit(cache=True, nogil=True)
 def count_common(pairs, kept, column_of, start, stop, gram):
     """Common users of each two items that take part: the Gram matrix, row by row.
 

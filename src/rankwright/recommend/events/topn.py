@@ -396,10 +396,8 @@ class EventBackend:
             values = np.take_along_axis(scores, np.maximum(best, 0), axis=1)
             missing = ((0, 0), (0, n - best.shape[1]))  # the catalog may have fewer items
             return ListBlock(np.pad(best, missing, constant_values=-1), np.pad(values, missing))
-        picked = []
-        for row, ranked in zip(scores, best, strict=True):
-            ranked = ranked[ranked >= 0]
-            picked.append(selection.pick(ranked, row[ranked], n))
+        values = np.take_along_axis(scores, np.maximum(best, 0), axis=1)
+        picked = selection.pick(best, values, n)
         return ListBlock.of(picked, [row[at] for row, at in zip(scores, picked, strict=True)], n)
 
     @property

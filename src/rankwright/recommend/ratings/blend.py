@@ -289,7 +289,7 @@ class RatingBackend:
         scores = self.scores([history], items)
         order = np.lexsort((self._rank[items], -scores))
         order = order if selection.filter.max_per_category else order[: POOL * n]
-        picked = selection.pick(items[order], scores[order], n)
+        picked = selection.pick(items[order][None], scores[order][None], n)[0]
         return picked, scores[np.searchsorted(items, picked)]
 
     def similar(self, number: int) -> FloatArray:
