@@ -204,13 +204,10 @@ def taken_for_granted(folder: Path) -> dict[str, object]:
     return {"rw": rw, **names, **valid, "model": model, "other": other}
 
 
-PAGES = [
-    f"{name}.md"
-    for name in (
-        "cluster command_line constraints data deployment explain exports features feedback fusion "
-        "magnitude metrics model_files rankers recommend tuning"
-    ).split()
-]
+PAGES = """
+cluster.md command_line.md constraints.md data.md deployment.md explain.md exports.md features.md
+feedback.md fusion.md magnitude.md metrics.md model_files.md rankers.md recommend.md tuning.md
+""".split()  # noqa: SIM905
 
 
 @pytest.mark.parametrize("page", PAGES)
