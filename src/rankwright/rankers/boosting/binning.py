@@ -23,7 +23,7 @@ MAX_BINS = schema.Constraint(
 
 
 @dataclass(frozen=True)
-class Column:
+class SortedColumn:
     """One feature over the rows in use.
 
     Attributes
@@ -47,7 +47,7 @@ class Column:
     absent: NDArray[np.int32]
     abstains: bool
 
-    def explicit(self, n_rows: int) -> Column:
+    def explicit(self, n_rows: int) -> SortedColumn:
         """The same with an entry for each row of the implied group."""
         if self.implied < 0:
             return self
@@ -61,7 +61,7 @@ class Column:
         def insert(entries: Any, of_group: Any) -> Any:  # np.insert takes several times as long
             return np.concatenate([entries[: self.implied], of_group, entries[self.implied :]])
 
-        return Column(
+        return SortedColumn(
             insert(self.rows, group),
             insert(self.values, np.zeros(len(group))),
             insert(self.starts, starts),
@@ -102,7 +102,7 @@ class FeatureColumns:
             if not absent_abstains:
                 self._sparse.eliminate_zeros()
 
-    def read(self, feature: int, stable: bool = True) -> Column:
+    def read(self, feature: int, stable: bool = True) -> SortedColumn:
         """One feature, sorted and binned; equal values keep the order of the rows if ``stable``."""
         rows, values, absent, n_implied = (
             self._read_sparse(feature) if self.is_sparse else self._read_dense(feature)
@@ -112,7 +112,7 @@ class FeatureColumns:
         implied = int(np.searchsorted(-values, 0.0)) if n_implied else -1
         starts, implied_starts = self._starts(sorted_rows, values, implied, absent)
         abstains = len(rows) + n_implied < self.n_rows
-        return Column(
+        return SortedColumn(
             sorted_rows, values, starts, implied, implied_starts, absent.astype(np.int32), abstains
         )
 

@@ -100,7 +100,7 @@ class LambdaMART(BoostedRanker):
     tree : "symmetric" or "leafwise", default "symmetric"
         How trees grow: level by level, with one split for all leaves of a level (as CatBoost), or
         leaf by leaf, best split first (as LightGBM). A leaf of a symmetric tree that the split of
-        its level would leave with a child of fewer than ``min_samples_leaf`` rows is not split by
+        its level would leave with a child below ``min_samples_leaf`` rows is not split by
         it.
     max_leaf_nodes : int >= 2 or None, default None
         The maximum number of leaves. None: 31 for leaf-wise trees; symmetric trees have

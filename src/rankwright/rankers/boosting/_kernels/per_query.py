@@ -148,7 +148,7 @@ def _raise_run(documents, begin, end, quads, offset, numbers, both):
 def level_changes(block, entries, levels, state, effects):
     """Queries with few levels: add to ``block.changes``, by code.
 
-    entries  Entries, of query_splitting
+    entries  PresentEntries, of query_splitting
     """
     level_ptr, query_ptr, documents = levels.level_ptr, levels.query_ptr, entries.document
     quads, sides, changes = effects.quads, effects.sides, block.changes

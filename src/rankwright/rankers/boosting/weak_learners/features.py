@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 
 from rankwright._typing import FloatArray
 from rankwright.feedback.pair_weights import Curve, PairDistribution
-from rankwright.rankers.boosting.binning import Column, FeatureColumns
+from rankwright.rankers.boosting.binning import FeatureColumns, SortedColumn
 from rankwright.rankers.boosting.weak_learners.query_splitting import (
     MANY_FEATURES,
     GainBounds,
@@ -181,7 +181,7 @@ class ValueScan(Scan):
         self.may_leave_out = newton and columns.is_sparse and self.n_features > MANY_FEATURES
         self._each_feature(lambda feature: self._read(feature, columns.read(feature)))
 
-    def _read(self, feature: int, column: Column) -> None:
+    def _read(self, feature: int, column: SortedColumn) -> None:
         values = np.append(column.values, 0.0) if column.implied >= 0 else column.values
         low = float(values.min()) if len(values) else 0.0
         # Halves, because the range of two finite numbers may be infinite.

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rankwright._typing import FloatArray, IntArray
 from rankwright.feedback.pair_weights import Binary, GradeGroups, PairDistribution, pointers
-from rankwright.rankers.boosting.binning import Column, FeatureColumns
+from rankwright.rankers.boosting.binning import FeatureColumns, SortedColumn
 from rankwright.rankers.boosting.weak_learners.splitting import (
     Bins,
     Cuts,
@@ -25,7 +25,7 @@ SCANNED = 64  # features between two looks at the best gain so far
 TIED = 4e-9  # gains that differ by less may count as equal
 
 
-class Entries(NamedTuple):
+class PresentEntries(NamedTuple):
     """The documents that have each feature, query by query, values descending."""
 
     document: Int32Array  # (n_entries,)
@@ -174,14 +174,16 @@ class PerQueryScan(Scan):
         self._each_feature(read)
         self._ptr, document = concatenate(pieces)
         query_ptr += self._ptr[:-1, None]
-        self._entries = Entries(document, concatenate(codes)[1], query_ptr)
+        self._entries = PresentEntries(document, concatenate(codes)[1], query_ptr)
         if self.may_leave_out:
             self._bounds = GainBounds(different, pairs)
         self._tasks = self._cut_tasks(np.arange(self.n_features))
         self._shape = len(self._tasks[0][0]), int(self._bins.n_cuts.max()) + 2, 2
         self._free: list[FloatArray] = []  # buffers for changes, one for each thread
 
-    def _group(self, feature: int, column: Column, query_ptr: IntArray) -> tuple[Any, Any, Any]:
+    def _group(
+        self, feature: int, column: SortedColumn, query_ptr: IntArray
+    ) -> tuple[Any, Any, Any]:
         from rankwright.rankers.boosting._kernels.binning import write_codes
         from rankwright.rankers.boosting._kernels.per_query import group_by_query
 
