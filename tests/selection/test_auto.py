@@ -371,3 +371,14 @@ def test_a_loaded_model_encodes_words_as_its_scorer_does(ranker: Any, tmp_path: 
         np.testing.assert_array_equal(loaded.decision_function(frame), expected)
     places = scorer.rank(new, table["qid"])
     np.testing.assert_array_equal(loaded.rank(new, qid=table["qid"]), places)
+
+
+def test_quality_1_fits_trees_that_stop_by_queries_of_their_own() -> None:
+    data = rw.data.make_queries(160, random_state=0).items
+    model = rw.AutoRanker(quality=1).fit(data.X, data.y, qid=data.qid)
+    assert isinstance(model.best_estimator_, rw.LambdaMART)
+    assert model.best_estimator_.validation_ is not None
+    assert "held out to stop by" in model.summary()
+    few = data.take(np.arange(200))
+    model = rw.AutoRanker(quality=1).fit(few.X, few.y, qid=few.qid)
+    assert model.best_name_ == "RankSVM"

@@ -40,6 +40,7 @@ from rankwright.runtime import active_engine, current_engine, map_blocks, map_jo
 from rankwright.selection.base import BestRanker, Progress, default_measure, scaled
 from rankwright.selection.by_name import seeded
 from rankwright.selection.candidates import (
+    ENOUGH_QUERIES,
     MANY_COLUMNS,
     CandidateResult,
     CandidateResults,
@@ -91,7 +92,8 @@ class AutoRanker(BestRanker):
         The first one decides; all are reported. "auto" is NDCG@10 and AP, or Disagreement and AP
         for grades that cannot be gains (below 0 or above 30).
     quality : int from 1 to 5, default 3
-        The effort. 1 fits one good default without evaluation. 2 tries four candidates on three
+        The effort. 1 fits one good default without evaluation: LambdaMART, which holds out some
+        queries to stop by, or RankSVM on few rows. 2 tries four candidates on three
         folds. 3 tries twelve on five folds (fewer on large data). 4 tries more trees, 5 all
         families on five folds drawn twice.
     time_limit : float or None, default None
@@ -280,8 +282,8 @@ class AutoRanker(BestRanker):
             if sparse and shape[1] > MANY_COLUMNS:
                 fault = f"X is sparse and has {shape[1]:,} columns, more than {MANY_COLUMNS:,}"
                 self._drop(["boosted rankers", "networks", "kernels"], fault)
-            if not judged:
-                given = unjudged_candidates(shape[0], sparse=sparse)
+            if not judged or self.quality == 1:
+                given = unjudged_candidates(shape[0], self.n_queries_in_, sparse=sparse)
         if self.deploy_to is not None:
             given = self._deployable(given)
         unable = {
@@ -506,7 +508,7 @@ class AutoRanker(BestRanker):
         elif self.quality == 1:
             why = "quality=1 fits one default"
         model = clone(model)
-        if stops_early(model) and plan.valid is None:
+        if stops_early(model) and plan.valid is None and self.n_queries_in_ < ENOUGH_QUERIES:
             model.set_params(early_stopping=None)
         self.dropped_ |= {other: self.dropped_.get(other, why) for other, _ in rest}
         self.results_ = CandidateResults([CandidateResult(name, clone(model))])
@@ -578,6 +580,8 @@ class AutoRanker(BestRanker):
         check_is_fitted(self)
         comparison, scores = self.results_.comparison, self.results_[0].scores
         text = "trained on all rows, and not evaluated"
+        if comparison is None and stops_early(self.results_[0].estimator):
+            text = "trained without evaluation; some queries were held out to stop by"
         if comparison is not None and scores is not None:
             n_folds = len(self.results_[0].models)
             what = "the queries" if self.n_queries_in_ > 1 else "the rows of a single list"

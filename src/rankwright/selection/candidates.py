@@ -31,6 +31,7 @@ Candidates = list[tuple[str, Any]]
 
 WEIGHTS = {"NDCG": "NDCG@30", "AP": "AP", "ERR": "ERR", "RR": "RR"}  # by the measure that decides
 FEW_ROWS = 3_000  # below that, trees have few and small leaves
+ENOUGH_QUERIES = 20  # to hold a fifth of them out
 MANY_ROWS = 50_000  # from here, trees are a good default without validation
 MANY_CELLS = 20_000_000  # from here, a candidate is expensive, and deep trees pay
 MOST_KERNEL_ROWS = 100_000  # the landmarks of KeepRank take 2 KB of memory a row
@@ -61,8 +62,6 @@ def default_candidates(
     queries that generalizes better, and the members of an ensemble differ more.
     """
     n_rows, n_features = shape
-    if quality == 1:
-        return unjudged_candidates(n_rows, sparse=sparse)
     scaler = MaxAbsScaler if sparse else StandardScaler
 
     def scaled(ranker: BaseEstimator, scale: Any = scaler) -> Any:
@@ -130,8 +129,11 @@ def _boosted(measure: Measure, quality: int, n_rows: int, large: bool) -> Candid
     return found
 
 
-def unjudged_candidates(n_rows: int, *, sparse: bool) -> Candidates:
-    """A good default first, if nothing is held out to evaluate it; then one that takes NaN."""
+def unjudged_candidates(n_rows: int, n_queries: int, *, sparse: bool) -> Candidates:
+    """A good default first, if nothing is held out to evaluate it; one of them takes NaN.
+
+    Trees hold out queries of their own to stop by, if there are enough; few rows are for a line.
+    """
     scaler = MaxAbsScaler() if sparse else StandardScaler()
     svm = ("RankSVM", RankPipeline([("scale", scaler), ("rank", RankSVM())]))
     if n_rows >= MANY_ROWS:
@@ -139,6 +141,8 @@ def unjudged_candidates(n_rows: int, *, sparse: bool) -> Candidates:
             ("LambdaMART", LambdaMART(subsample=0.5, colsample_bytree=0.5, n_estimators=200)),
             svm,
         ]
+    if n_rows >= FEW_ROWS and n_queries >= ENOUGH_QUERIES and not sparse:
+        return [("LambdaMART", LambdaMART(early_stopping=True)), svm]
     return [svm, ("RankBoost", RankBoost())]
 
 
