@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
 from rankwright.data.vocabulary import hash_ids, hash_rows
 from rankwright.distributed import shards as module
+from rankwright.distributed.base import block_bounds, tree_nodes, tree_reduce
 from rankwright.distributed.shards import N_SHARDS, LooseRows, merge_shards, split_rows
 
 IDS = {
@@ -40,10 +43,36 @@ def test_a_query_is_in_one_shard_whatever_the_partition(kind):
     ids = [str(i) for shard in whole for i in shard.ids.tolist()]
     assert len(places) == len(ids) == len(set(ids))
     order = np.random.default_rng(2).permutation(300)
-    torn = shards_of([rows.take(part) for part in np.array_split(order, 7)], 8)
-    for one, other in zip(whole, torn, strict=True):
-        for a, b in zip(one, other, strict=True):
-            assert np.array_equal(a, b)
+    for n_blocks in (3, 8):
+        torn = shards_of([rows.take(part) for part in np.array_split(order, 7)], n_blocks)
+        for one, other in zip(whole, torn, strict=True):
+            for a, b in zip(one, other, strict=True):
+                assert np.array_equal(a, b)
+
+
+def test_many_rows_have_enough_shards_for_a_thousand_workers():
+    assert module.n_shards(module.MANY_ROWS - 1) == N_SHARDS
+    count = module.n_shards(module.MANY_ROWS)
+    pieces = split_rows(rows_of(np.arange(300)), 100, count)
+    merged = [merge_shards([piece], i, 100, count) for i, piece in enumerate(pieces)]
+    assert [len(block) for block in merged[:4]] == [10, 10, 10, 10]
+    assert sum(len(shard.y) for block in merged for shard in block) == 300
+    assert sum(len(block) for block in merged) == count
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 13, 64])
+def test_blocks_of_any_size_give_the_tree_of_all_values(n):
+    def combine(one, other):
+        return f"({one}{other})"
+
+    values = [f"{i}," for i in range(n)]
+    for n_blocks in (1, 2, 3, 5, n):
+        bounds = block_bounds(n, n_blocks)
+        nodes = {}
+        for start, stop in pairwise(bounds):
+            own = {(0, i): values[i] for i in range(start, stop)}
+            nodes |= tree_nodes(own, n, combine)
+        assert list(tree_nodes(nodes, n, combine).values()) == [tree_reduce(values, combine)]
 
 
 def test_ids_hash_by_value():

@@ -1,9 +1,9 @@
 """Base class of engines: map over shards, reduce by a fixed tree, broadcast.
 
 :class:`ShardedValues` holds one value per shard, in blocks of neighboring shards. A block is one
-task, so a round costs few tasks, regardless of the number of shards. Blocks have a power of two of
-shards and start at multiples of it, so the tree of ``reduce`` is the same for every number of
-blocks, and with it the rounding of sums of floats.
+task, so a round costs few tasks, regardless of the number of shards. The tree of ``reduce`` is that
+of the shards: a block combines what it has of it, and the rest is combined between blocks. So the
+rounding of sums of floats does not depend on the number of blocks.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
+from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -21,6 +22,8 @@ from sklearn.base import BaseEstimator
 from rankwright._typing import MatrixLike
 from rankwright.exceptions import ParameterError
 from rankwright.runtime import active_engine, one_thread, single_threaded_blas
+
+MANY_SHARDS = 1024  # of many rows, and the most blocks of a fit
 
 
 class ShardedValues(NamedTuple):
@@ -53,6 +56,48 @@ def tree_reduce(values: Iterable[Any], combine: Callable[[Any, Any], Any]) -> An
         pairs = [combine(*level[i : i + 2]) for i in range(0, len(level) - 1, 2)]
         level = pairs + level[2 * len(pairs) :]
     return level[0]
+
+
+Nodes = dict[tuple[int, int], Any]  # values of a tree, by level from 0 and position in the level
+
+
+def tree_nodes(nodes: Nodes, n: int, combine: Callable[[Any, Any], Any]) -> Nodes:
+    """Combine what can be combined of the tree of ``tree_reduce`` over ``n`` values.
+
+    >>> tree_nodes({(0, 1): "b", (0, 2): "c", (0, 3): "d"}, 5, lambda a, b: f"({a}{b})")
+    {(0, 1): 'b', (1, 1): '(cd)'}
+    """
+    done, level = {}, 0
+    current = dict(nodes)
+    while n > 1:
+        here = sorted(position for at, position in current if at == level)
+        for position in here:
+            if (level, position) not in current:
+                continue  # combined with the one before it
+            is_left, parent = position % 2 == 0, (level + 1, position // 2)
+            if is_left and (level, position + 1) in current:
+                left, right = (current.pop((level, position + i)) for i in (0, 1))
+                current[parent] = combine(left, right)
+            elif is_left and position == n - 1:  # the last one of an odd number
+                current[parent] = current.pop((level, position))
+            else:
+                done[level, position] = current.pop((level, position))
+        n, level = -(-n // 2), level + 1
+    return done | current
+
+
+def block_bounds(n_values: int, n_blocks: int) -> list[int]:
+    """Where each of some blocks of values starts, and where the last one ends.
+
+    >>> block_bounds(64, 3)
+    [0, 21, 42, 64]
+    """
+    return [n_values * block // n_blocks for block in range(n_blocks + 1)]
+
+
+def block_sizes(n_values: int, n_blocks: int) -> tuple[int, ...]:
+    bounds = block_bounds(n_values, n_blocks)
+    return tuple(stop - start for start, stop in pairwise(bounds))
 
 
 def _map_values(function: Callable[..., Any], n: int, *arguments: Any) -> list[Any]:
@@ -103,9 +148,16 @@ def merged_pieces(merge: Any, number: int, n_blocks: int, *parts: list[Any]) -> 
     return list(merge([piece for part in parts for piece in part], number, n_blocks))
 
 
-def _reduced(values: list[Any], combine: Any) -> Any:
+def _block_nodes(values: list[Any], first: int, n: int, combine: Any) -> Nodes:
+    """What a block, whose values start with number ``first`` of ``n``, has of the tree."""
     with one_thread():
-        return tree_reduce(values, combine)
+        nodes = {(0, first + number): value for number, value in enumerate(values)}
+        return tree_nodes(nodes, n, combine)
+
+
+def _joined_nodes(one: Nodes, other: Nodes, n: int, combine: Any) -> Nodes:
+    with one_thread():
+        return tree_nodes(one | other, n, combine)
 
 
 class Gang(Protocol):
@@ -162,8 +214,8 @@ class Engine(ABC):
     def scatter(self, values: Iterable[Any], *, blocks: int | None = None) -> ShardedValues:
         """Give values to workers, each value a block of its own, or in so many ``blocks``."""
         values = list(values)
-        size = 1 if blocks is None else len(values) // blocks
-        cut = [values[i : i + size] for i in range(0, len(values), size)]
+        bounds = block_bounds(len(values), len(values) if blocks is None else blocks)
+        cut = [values[start:stop] for start, stop in pairwise(bounds)]
         return ShardedValues(tuple(self.broadcast(b) for b in cut), tuple(map(len, cut)))
 
     def map(
@@ -199,17 +251,21 @@ class Engine(ABC):
 
         ``combine`` may change its first argument if that is a result of ``map`` nobody else uses.
         """
-        blocks = list(values.blocks)
-        if any(size > 1 for size in values.sizes):
-            blocks = [self._apply(_reduced, block, combine) for block in blocks]
-            return tree_reduce(self._collect(blocks), combine)
+        n, first, blocks = len(values), 0, []
+        for block, size in zip(values.blocks, values.sizes, strict=True):
+            blocks.append(self._apply(_block_nodes, block, first, n, combine))
+            first += size
         while len(blocks) > 8:  # the last few are combined here: a task costs more than that
             pairs = [
-                self._apply(_combined, combine, *blocks[i : i + 2])
+                self._apply(_joined_nodes, *blocks[i : i + 2], n, combine)
                 for i in range(0, len(blocks) - 1, 2)
             ]
             blocks = pairs + blocks[2 * len(pairs) :]
-        return tree_reduce([value for (value,) in self._collect(blocks)], combine)
+        nodes: Nodes = {}
+        for part in self._collect(blocks):
+            nodes |= part
+        (root,) = tree_nodes(nodes, n, combine).values()
+        return root
 
     @abstractmethod
     def gang(
@@ -223,8 +279,8 @@ class Engine(ABC):
 
     @property
     def n_blocks(self) -> int:
-        """How many blocks to cut shards into: the power of two that keeps all threads busy."""
-        return min(64, 1 << (self.threads - 1).bit_length())
+        """How many blocks to cut shards into: one for each thread."""
+        return min(MANY_SHARDS, self.threads)
 
     def fit(self, estimator: Any, X: MatrixLike, y: ArrayLike, **arguments: Any) -> Any:
         """``estimator.fit(X, y, **arguments)`` on this engine; a fit that fails leaves no task."""
@@ -273,7 +329,3 @@ class Engine(ABC):
 
     def close(self) -> None:  # noqa: B027
         """End what the engine itself opened."""
-
-
-def _combined(combine: Any, one: list[Any], other: list[Any]) -> list[Any]:
-    return [combine(one[0], other[0])]

@@ -69,20 +69,32 @@ def read_columns(shards: list[Shard], used: list[Used]) -> ReadColumn:
     return read
 
 
-def add_up(parts: list[tuple[FloatArray, IntArray]]) -> Counted:
-    """Distinct values that are not missing, in ascending order, and the sum of the mass of each."""
-    values, mass = (np.concatenate(side) for side in zip(*parts, strict=True))
+def add_up(parts: list[tuple[FloatArray, IntArray]], kind: Any = None) -> Counted:
+    """Distinct values that are not missing, in ascending order, and the sum of the mass of each.
+
+    If each part is in ascending order, ``kind="stable"`` merges them instead of sorting again.
+    """
+    values, mass = parts[0]
+    if len(parts) > 1:
+        values, mass = (np.concatenate(side) for side in zip(*parts, strict=True))
     known = ~np.isnan(values)
     if not known.all():
         values, mass = values[known], mass[known]
     if (mass == 1).all():
-        values = np.sort(values)
+        values = np.sort(values, kind=kind)
         new = _starts(values)
-        return values[new], np.diff(np.append(new, len(values)))
-    order = np.argsort(values, kind="stable")  # merges runs, if parts are in order
+        if len(new) == len(values):
+            return values, np.ones(len(values), np.uint8)
+        return values[new], _narrow(np.diff(np.append(new, len(values))))
+    order = np.argsort(values, kind="stable")
     values = values[order]
     new = _starts(values)
-    return values[new], np.add.reduceat(mass[order], new)
+    return values[new], _narrow(np.add.reduceat(mass[order], new, dtype=np.int64))
+
+
+def _narrow(mass: IntArray) -> IntArray:
+    """The same in the smallest type, since workers send it to each other."""
+    return mass.astype(np.min_scalar_type(mass.max(initial=0)))
 
 
 def _starts(ordered: FloatArray) -> IntArray:
@@ -144,7 +156,9 @@ def _find_share(
 ) -> list[FloatArray]:
     start = first + (last - first) * block // n_blocks
     columns = zip(*pieces, strict=True)
-    return [find(start + number, *add_up(list(parts))) for number, parts in enumerate(columns)]
+    return [
+        find(start + number, *add_up(list(parts), "stable")) for number, parts in enumerate(columns)
+    ]
 
 
 def learn_bins(

@@ -21,10 +21,12 @@ from rankwright.distributed.base import (
     Engine,
     ShardedValues,
     aligned,
+    block_sizes,
     merged_pieces,
     side_by_side,
     split_pieces,
 )
+from rankwright.distributed.shards import N_SHARDS
 from rankwright.exceptions import ClusterError, ParameterError, Setting
 from rankwright.runtime import Team, active_engine, n_threads, one_thread, parse_bytes
 
@@ -59,7 +61,7 @@ class LocalEngine(Engine):
     def expect(self, n_bytes: int) -> None:
         if self.memory is not None:
             need = 16 * n_bytes * self.threads // self.memory + 1  # each thread has one block open
-            self._blocks = min(64, 1 << (need - 1).bit_length())
+            self._blocks = min(N_SHARDS, 1 << (need - 1).bit_length())
 
     def _apply(self, function: Callable[..., Any], *arguments: Any) -> Any:
         return function(*arguments)
@@ -140,7 +142,7 @@ class LocalEngine(Engine):
                 pieces = (part[number] for part in parts)
                 return self._stored(merged_pieces(merge, number, n, *pieces))
 
-        return ShardedValues(tuple(self._team.map(merged, range(n))), (n_values // n,) * n)
+        return ShardedValues(tuple(self._team.map(merged, range(n))), block_sizes(n_values, n))
 
     def adopt(self, delayed: Sequence[Any]) -> ShardedValues:
         return self.map(_compute, self.scatter(delayed))
@@ -276,7 +278,7 @@ class DaskEngine(Engine):
             )
             for i in range(n)
         ]
-        return ShardedValues(tuple(blocks), (n_values // n,) * n)
+        return ShardedValues(tuple(blocks), block_sizes(n_values, n))
 
     def adopt(self, delayed: Sequence[Any]) -> ShardedValues:
         futures = self.client.compute(list(delayed))

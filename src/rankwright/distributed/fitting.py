@@ -17,12 +17,12 @@ from rankwright._typing import MatrixLike
 from rankwright.distributed.base import Engine, ShardedValues
 from rankwright.distributed.inputs import is_remote, shard_input
 from rankwright.distributed.shards import (
-    N_SHARDS,
     LooseRows,
     Shard,
     ShardedRows,
     count_shard,
     merge_shards,
+    n_shards,
     split_rows,
 )
 from rankwright.feedback.base import Grades
@@ -148,7 +148,8 @@ def _scattered(
     engine.expect(8 * checked.shape[0] * checked.shape[1])
     n = engine.n_blocks
     shards: list[Shard] = []
-    for number, piece in enumerate(split_rows(rows, n)):
-        shards += merge_shards([piece], number, n)
-    assert len(shards) == N_SHARDS
+    count = n_shards(len(rows.y))
+    for number, piece in enumerate(split_rows(rows, n, count)):
+        shards += merge_shards([piece], number, n, count)
+    assert len(shards) == count
     return engine.scatter(shards, blocks=n)

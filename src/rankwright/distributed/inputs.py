@@ -28,10 +28,10 @@ from rankwright.distributed.base import Engine, ShardedValues
 from rankwright.distributed.engines import LocalEngine
 from rankwright.distributed.files import list_files
 from rankwright.distributed.shards import (
-    N_SHARDS,
     LooseRows,
     join_rows,
     merge_shards,
+    n_shards,
     split_rows,
 )
 from rankwright.exceptions import DataError, ParameterError
@@ -112,7 +112,9 @@ def shard_input(
     if names is not None:
         estimator.feature_names_in_ = np.array(names, dtype=object)
     estimator.n_features_in_ = width  # after the names, as scikit-learn does: files keep the order
-    return engine.exchange(rows, split_rows, merge_shards, N_SHARDS)
+    count = n_shards(sum(info.n_rows for info in infos))
+    cut, merge = partial(split_rows, count=count), partial(merge_shards, count=count)
+    return engine.exchange(rows, cut, merge, count)
 
 
 class Common(NamedTuple):

@@ -16,8 +16,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.distributed.base import Engine, ShardedValues
-from rankwright.distributed.shards import N_SHARDS, Shard, ShardedRows, join_matrices
+from rankwright.distributed.base import Engine, ShardedValues, block_bounds
+from rankwright.distributed.shards import Shard, ShardedRows, join_matrices
 from rankwright.exceptions import ParameterError
 from rankwright.rankers.online.base import kernels
 from rankwright.rankers.online.ensembles import BLOCK
@@ -139,7 +139,7 @@ def _grades(shard: Shard) -> FloatArray:
 def _stream(engine: Engine, rows: ShardedRows) -> ShardedValues:
     """All rows in the order in which they were given, in chunks of nearly the same size."""
     numbers = np.sort(np.concatenate(engine.gather(engine.map(_row_numbers, rows.shards))))
-    positions = np.arange(N_SHARDS) * len(numbers) // N_SHARDS
+    positions = np.array(block_bounds(len(numbers), engine.n_blocks)[:-1])
     split, merge = partial(_cut, starts=numbers[positions]), partial(_in_order, firsts=positions)
     return engine.exchange(rows.shards, split, merge, engine.n_blocks)
 
@@ -150,8 +150,7 @@ def _row_numbers(shard: Shard) -> IntArray:
 
 def _cut(shard: Shard, n_chunks: int, starts: IntArray) -> list[tuple[Any, FloatArray, IntArray]]:
     """The rows of a shard by the chunk of the stream that they belong to."""
-    edges = starts[:: N_SHARDS // n_chunks][1:]
-    chunk = np.searchsorted(edges, shard.row, side="right")
+    chunk = np.searchsorted(starts[1:], shard.row, side="right")
     parts = [np.flatnonzero(chunk == number) for number in range(n_chunks)]
     return [(shard.X[part], shard.y[part], shard.row[part]) for part in parts]
 
@@ -159,5 +158,4 @@ def _cut(shard: Shard, n_chunks: int, starts: IntArray) -> list[tuple[Any, Float
 def _in_order(pieces: list[Any], number: int, n_chunks: int, firsts: IntArray) -> list[Chunk]:
     X, y, row = zip(*pieces, strict=True)
     order = np.argsort(np.concatenate(row))
-    first = int(firsts[number * (N_SHARDS // n_chunks)])
-    return [Chunk(join_matrices(list(X))[order], np.concatenate(y)[order], first)]
+    return [Chunk(join_matrices(list(X))[order], np.concatenate(y)[order], int(firsts[number]))]

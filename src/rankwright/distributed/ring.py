@@ -13,7 +13,7 @@ import socket
 import ssl
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -127,6 +127,8 @@ class Ring:
     peers : the sockets of all processes, None for this one
     """
 
+    total_bytes: ClassVar[int] = 0  # sent by all rings of this process so far
+
     def __init__(self, rank: int, peers: Sequence[Any]) -> None:
         self.rank, self._peers, self.n_bytes = rank, list(peers), 0
         self._others = [number for number, peer in enumerate(peers) if peer is not None]
@@ -187,7 +189,9 @@ class Ring:
         """Send an array to each other process while those of the others are received."""
         out = {number: _bytes(array) for number, array in sent.items()}
         into = {number: _bytes(array) for number, array in received.items()}
-        self.n_bytes += sum(map(len, out.values()))
+        n_bytes = sum(map(len, out.values()))
+        self.n_bytes += n_bytes
+        Ring.total_bytes += n_bytes
         for number in list(out):
             self._send(number, out)
         while out or into:

@@ -1,9 +1,9 @@
 """Shards: whole queries, hashed into a fixed number of parts, in an order independent of rows.
 
-The number of shards never depends on the cluster. A query goes to the shard that the first bits of
-the hash of its id say (see :mod:`rankwright.data.vocabulary`). Inside a shard rows are in the order
-of the hashes of query and content, so the order in which rows were given, or spread over files,
-does not matter: only equal rows may be swapped.
+The number of shards depends on the number of rows only, never on the cluster. A query goes to the
+shard that the first bits of the hash of its id say (see :mod:`rankwright.data.vocabulary`). Inside
+a shard rows are in the order of the hashes of query and content, so the order in which rows were
+given, or spread over files, does not matter: only equal rows may be swapped.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.queries import Queries
 from rankwright.data.vocabulary import Hashes, encode, hash_ids, hash_rows
-from rankwright.distributed.base import ShardedValues
+from rankwright.distributed.base import MANY_SHARDS, ShardedValues, block_bounds
 from rankwright.feedback.base import Grades
 from rankwright.rankers.early_stopping import EvalSet
 
 N_SHARDS = 64
-BITS = N_SHARDS.bit_length() - 1
+MANY_ROWS = 4_000_000  # from here on there are more shards, so that more workers have some
 
 
 class Shard(NamedTuple):
@@ -71,23 +71,40 @@ class ShardedRows:
     eval_set: EvalSet | None = None
 
 
-def split_rows(rows: LooseRows, n_blocks: int) -> list[tuple[LooseRows, Hashes]]:
-    """Cut rows into blocks of shards: one pass, no sort of the values."""
+def n_shards(n_rows: int) -> int:
+    """How many shards there are of so many rows: a power of two."""
+    return N_SHARDS if n_rows < MANY_ROWS else MANY_SHARDS
+
+
+def _shard_numbers(hashes: Hashes, count: int) -> IntArray:
+    """The shard of each query: the first bits of its hash."""
+    numbers: IntArray = (hashes >> np.uint64(65 - count.bit_length())).astype(np.int64)
+    return numbers
+
+
+def split_rows(
+    rows: LooseRows, n_blocks: int, count: int = N_SHARDS
+) -> list[tuple[LooseRows, Hashes]]:
+    """Cut rows into blocks of ``count`` shards: one pass, no sort of the values."""
     hashes = hash_ids(rows.qid)
-    block = (hashes >> np.uint64(64 - BITS)).astype(np.int64) * n_blocks // N_SHARDS
+    bounds = np.array(block_bounds(count, n_blocks))
+    block = np.searchsorted(bounds, _shard_numbers(hashes, count), side="right") - 1
     order = np.argsort(block, kind="stable")
     cuts = np.searchsorted(block[order], np.arange(1, n_blocks))
     return [(rows.take(part), hashes[part]) for part in np.split(order, cuts)]
 
 
-def merge_shards(pieces: list[tuple[LooseRows, Hashes]], block: int, n_blocks: int) -> list[Shard]:
+def merge_shards(
+    pieces: list[tuple[LooseRows, Hashes]], block: int, n_blocks: int, count: int = N_SHARDS
+) -> list[Shard]:
     """The shards of one block, from what all parts of the input gave to it."""
     rows, hashes = join_rows([rows for rows, _ in pieces]), np.concatenate([h for _, h in pieces])
     content = hash_rows(rows.X, rows.y, rows.sample_weight)
     order = np.lexsort((rows.row, content, hashes))
-    number = (hashes[order] >> np.uint64(64 - BITS)).astype(np.int64)
-    size = N_SHARDS // n_blocks
-    cuts = np.searchsorted(number, np.arange(block * size + 1, (block + 1) * size))
+    start, stop = block_bounds(count, n_blocks)[block : block + 2]
+    cuts = np.searchsorted(_shard_numbers(hashes[order], count), np.arange(start + 1, stop))
+    if start == stop:  # fewer shards than blocks
+        return []
     return [_shard(rows.take(part)) for part in np.split(order, cuts)]
 
 
