@@ -232,3 +232,149 @@ def test_an_encoding_survives_json():
     copy.check()
     np.testing.assert_array_equal(copy.encode(table), encoding.encode(table))
     assert not np.isnan(encoding.encode(table)).any()
+
+
+def in_every_frame(column, folder):
+    """One column beside grades, in each form that Arrow's types reach."""
+    duckdb = pytest.importorskip("duckdb")
+    import pyarrow.parquet as pq
+
+    n = len(column)
+    table = pa.table({"query": [1] * n, "grade": [k % 2 for k in range(n)], "c": column})
+    pq.write_table(table, folder / "a.parquet")
+    roles = {"y": "grade", "qid": "query"}
+    yield "pyarrow", lambda: items_from_frame(table, **roles)
+    yield "parquet", lambda: rw.read_items(folder / "a.parquet", verbose=False)
+    yield "polars", lambda: items_from_frame(pl.from_arrow(table), **roles)
+    yield "duckdb", lambda: items_from_frame(duckdb.from_arrow(table), **roles)
+    nullable = table.to_pandas(types_mapper=pd.ArrowDtype)
+    yield "pandas", lambda: items_from_frame(nullable, **roles)
+
+
+@pytest.mark.parametrize(
+    ("column", "kind", "expected"),
+    [
+        (
+            pa.array(["a", None, "b"]).dictionary_encode(),
+            "text",
+            {"c=a": [1, 0, 0], "c=b": [0, 0, 1], "c=(missing)": [0, 1, 0]},
+        ),
+        (pa.array([True, None, False]), "boolean", {"c": [1, np.nan, 0]}),
+        (
+            pa.array([0, None, 86_400 * 10**9], pa.timestamp("ns")),
+            "date",
+            {"c.age": [1, np.nan, 0]},
+        ),
+        (
+            pa.array([0, None, 86_400 * 10**9], pa.timestamp("ns", "Europe/Paris")),
+            "date",
+            {"c.age": [1, np.nan, 0]},
+        ),
+        (
+            pa.array([b"a", None, "é".encode()]),
+            "text",
+            {"c=a": [1, 0, 0], "c=é": [0, 0, 1], "c=(missing)": [0, 1, 0]},
+        ),
+    ],
+    ids=["dictionary", "boolean", "nanoseconds", "nanoseconds in a zone", "bytes"],
+)
+def test_types_with_nulls_are_the_same_in_every_frame(column, kind, expected, tmp_path):
+    for name, read in in_every_frame(column, tmp_path):
+        items = read()
+        assert items.read[-1].kind == kind, name
+        found = dict(zip(items.feature_names, items.X.T.tolist(), strict=True))
+        assert list(found) == list(expected), name
+        for feature, values in expected.items():
+            np.testing.assert_array_equal(found[feature], values, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([[1, 2], [3, 4]]),
+        pa.array([[1, 2], [3, 4]], pa.list_(pa.int64(), 2)),
+        pa.array([{"a": 1}, {"a": 2}]),
+        pa.array([1.0, np.inf]),
+        pa.array(["1,234", "2,5"]),
+        pa.array([b"\xff", b"\xfe"]),
+    ],
+    ids=["lists", "arrays", "structs", "infinite", "commas", "not text"],
+)
+def test_what_is_no_cell_is_refused_in_every_frame(column, tmp_path):
+    for name, read in in_every_frame(column, tmp_path):
+        with pytest.raises(DataError) as refused:
+            read()
+        assert refused.value.kind == "wrong cell", name
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [[[1, 2], [3]], [[1, 2], [3, 4]], [dt.timedelta(1), None], [1j, 2.0], [np.inf, 1.0]],
+    ids=["ragged lists", "lists", "durations", "complex", "infinite"],
+)
+def test_what_is_no_cell_is_refused_in_a_dict(cells):
+    with pytest.raises(CellError) as refused:
+        items_from_frame({"grade": [1, 0], "c": cells}, y="grade")
+    assert (refused.value.name, refused.value.row) == ("c", 0)
+
+
+def test_durations_of_a_frame_are_refused():
+    frame = pd.DataFrame({"grade": [1, 0], "c": pd.to_timedelta([1, 2], unit="D")})
+    with pytest.raises(CellError):
+        items_from_frame(frame, y="grade")
+
+
+def test_columns_of_the_same_name_are_refused_in_every_frame(tmp_path):
+    duckdb = pytest.importorskip("duckdb")
+    import pyarrow.parquet as pq
+
+    arrays = [pa.array([0, 1]), pa.array([1, 2]), pa.array([3, 4])]
+    table = pa.Table.from_arrays(arrays, names=["grade", "x", "x"])
+    pq.write_table(table, tmp_path / "a.parquet")
+    pandas = pd.DataFrame([[0, 1, 2], [1, 3, 4]], columns=["grade", "x", "x"])
+    relation = duckdb.sql("SELECT 0 grade, 1 x, 2 x")
+    for frame in (table, pandas, relation):
+        with pytest.raises(DataError, match="two columns are called 'x'"):
+            items_from_frame(frame, y="grade")
+    with pytest.raises(DataError, match="two columns are called 'x'"):
+        rw.read_items(tmp_path / "a.parquet", verbose=False)
+
+
+def test_names_that_differ_in_case_are_kept_in_a_parquet_file(tmp_path):
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"grade": [0, 1], "x": [1, 2], "X": [3, 4]}), tmp_path / "a.parquet")
+    items = rw.read_items(tmp_path / "a.parquet", verbose=False)
+    assert items.feature_names == ("x", "X")
+
+
+def test_names_of_columns_that_are_numbers_become_text_and_several_are_refused():
+    frame = pd.DataFrame([[0, 1.5], [1, 2.5]], columns=["grade", 7])
+    assert items_from_frame(frame, y="grade").feature_names == ("7",)
+    frame.columns = pd.MultiIndex.from_tuples([("a", "grade"), ("a", "x")])
+    with pytest.raises(DataError, match="several names"):
+        items_from_frame(frame, y=0)
+
+
+def test_tables_without_rows_are_refused(tmp_path):
+    empty = pd.DataFrame({"grade": [], "x": []})
+    empty.to_parquet(tmp_path / "a.parquet")
+    for read in (
+        lambda: items_from_frame(empty, y="grade"),
+        lambda: items_from_frame(pl.from_pandas(empty), y="grade"),
+        lambda: rw.read_items(tmp_path / "a.parquet", verbose=False),
+    ):
+        with pytest.raises(DataError) as refused:
+            read()
+        assert refused.value.kind == "no rows"
+
+
+def test_a_warning_of_new_levels_names_the_file(shop, tmp_path):
+    shop.take(slice(0, 600)).write(tmp_path / "a.csv")
+    model = rw.read_items(tmp_path / "a.csv", verbose=False)
+    late = pd.DataFrame(shop.take(slice(600, 750)))
+    late.to_parquet(tmp_path / "b.parquet")
+    late.to_json(tmp_path / "b.jsonl", orient="records", lines=True)
+    for name in ("b.parquet", "b.jsonl"):
+        with pytest.warns(rw.exceptions.UnknownLevelWarning, match=name):
+            rw.read_items(tmp_path / name, like=model)

@@ -13,7 +13,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from numbers import Real
 from typing import Any, Literal, NamedTuple, Protocol
@@ -296,8 +296,8 @@ def _cells(cells: Any) -> list[Any]:
     if isinstance(cells, list):
         return cells
     array = np.asarray(cells)
-    if array.dtype.kind == "M":
-        return list(array.astype("datetime64[us]").astype(object))
+    if array.dtype.kind in "mM":
+        return list(array.astype(f"{array.dtype.kind}8[us]").astype(object))
     return list(array.tolist())
 
 
@@ -380,8 +380,12 @@ def values_of(name: str, cells: Any, kind: str, *, strict: bool = False) -> Floa
         moments = array.astype("datetime64[us]")
         days = moments.astype(np.int64) / (_DAY * 1e6)
         return np.where(np.isnat(moments), np.nan, days)
-    if array is not None and kind == "number" and array.dtype.kind in "fiub":
-        return array.astype(np.float64)
+    if array is not None and kind == "number" and array.ndim == 1 and array.dtype.kind in "fiub":
+        numbers = array.astype(np.float64)
+        if np.isinf(numbers).any():
+            row = int(np.argmax(np.isinf(numbers)))
+            raise CellError(name, row, float(numbers[row]), _NEEDED[kind])
+        return numbers
     read, known = _READ[kind], dict[Any, float]()
     values = np.empty(len(cells))
     for row, cell in enumerate(_cells(cells)):
@@ -402,9 +406,16 @@ def _is_text_number(cell: Any, kind: str) -> bool:
     return kind == "number" and isinstance(cell, str | bool)
 
 
+_NOT_CELLS = (list, tuple, dict, set, np.ndarray, timedelta, complex, bytes, bytearray)
+
+
 def _refuse_container(name: str, row: int, cell: Any) -> None:
     if isinstance(cell, list | tuple | dict | set | np.ndarray):
         raise CellError(name, row, cell, "one value; a column of lists has no order")
+    if isinstance(cell, timedelta):
+        raise CellError(name, row, cell, "a number of days or seconds; a duration has no unit")
+    if isinstance(cell, complex | bytes | bytearray):
+        raise CellError(name, row, cell, "a number or text")
 
 
 class Read(NamedTuple):
@@ -439,6 +450,9 @@ def kind_of(name: str, cells: Any) -> tuple[str, str]:
         for row, cell in enumerate(listed):
             _refuse_container(name, row, cell)
         raise
+    if any(isinstance(cell, _NOT_CELLS) for cell in counts):
+        for row, cell in enumerate(listed):
+            _refuse_container(name, row, cell)
     known = {cell: n for cell, n in counts.items() if not is_empty(cell)}
     if not known:
         return "number", "every cell is missing"
@@ -449,12 +463,21 @@ def kind_of(name: str, cells: Any) -> tuple[str, str]:
         return "number", ""
     if len(words) == len(known) and all(_days(cell) is not None for cell in known):
         return "date", "every cell is a date"
+    commas = {cell for cell in words if _is_comma_number(cell)}
+    if len(commas) == len(words):
+        row = next(row for row, cell in enumerate(listed) if cell in commas)
+        needed = "a number with a decimal point and without separators of thousands"
+        raise CellError(name, row, listed[row], needed, n_words=sum(words.values()))
     if sum(words.values()) <= WORD_SHARE * sum(known.values()):
         row = next(row for row, cell in enumerate(listed) if cell in words)
         raise CellError(name, row, listed[row], "a finite number", n_words=sum(words.values()))
     if all(isinstance(cell, str) and _LOCAL_DATE.fullmatch(cell.strip()) for cell in known):
         return "text", "words: day and month cannot be told apart; write 2024-05-31"
     return "text", "words"
+
+
+def _is_comma_number(cell: Any) -> bool:
+    return isinstance(cell, str) and "," in cell and _number(cell.replace(",", "")) is not None
 
 
 def _is_truth_word(cell: Any) -> bool:

@@ -33,19 +33,83 @@ def columns_of(frame: Any) -> Columns:
     {'a': array([1, 2])}
     """
     if isinstance(frame, dict):
-        return {str(name): np.asarray(column) for name, column in frame.items()}
+        return {str(name): _one_per_row(column) for name, column in frame.items()}
     import narwhals as nw
 
     try:
         table: Any = nw.from_native(frame)
+        if isinstance(table, nw.LazyFrame):
+            table = table.collect()
+        names = list(table.columns)
+    except nw.exceptions.DuplicateError:
+        names = list(getattr(frame, "column_names", frame.columns))
     except TypeError as error:
         kind, fix = type(frame).__name__, "a pandas, polars or pyarrow table, or a dict of columns"
         raise DataError(
             f"{kind} is not a data frame that narwhals supports ({error}). Give {fix}."
         ) from None
-    if isinstance(table, nw.LazyFrame):
-        table = table.collect()
-    return {name: table[name].to_numpy() for name in table.columns}
+    check_columns(names)
+    series = zip(names, table.iter_columns(), strict=True)
+    return {str(name): _one_per_row(_values(column)) for name, column in series}
+
+
+def check_columns(names: Sequence[Any], file: str | os.PathLike[str] | None = None) -> None:
+    """Raise a DataError if two columns have the same name, or a name has several levels."""
+    for name in names:
+        if isinstance(name, tuple):
+            fix = "Give each column one name."
+            raise DataError(f"the column {name!r} has several names.", file=file, fix=fix)
+    texts = [str(name) for name in names]
+    if len(set(texts)) < len(texts):
+        repeated = next(name for name in texts if texts.count(name) > 1)
+        raise DataError(f"two columns are called {repeated!r}. Rename one.", file=file)
+
+
+def _values(column: Any) -> NDArray[Any]:
+    """The cells of a narwhals Series."""
+    native = column.to_native()
+    if hasattr(getattr(native, "type", None), "index_type"):
+        # A dictionary of pyarrow, whose to_numpy gives nulls the last level.
+        import narwhals as nw
+
+        column = nw.from_native(native.cast(native.type.value_type), series_only=True)
+    return np.asarray(column.to_numpy())
+
+
+def _one_per_row(column: Any) -> NDArray[Any]:
+    """A column as an array of one axis; lists and structs stay objects, bytes become text."""
+    try:
+        array = np.asarray(column)
+    except ValueError:  # lists of different lengths
+        array = np.empty((0, 0))
+    if array.ndim > 1:
+        array = np.empty(len(column), dtype=object)
+        for row, cell in enumerate(column):
+            array[row] = cell
+    if array.dtype.kind == "S" or (array.dtype.kind == "O" and _holds_bytes(array)):
+        array = _decoded(array)
+    return array
+
+
+def _holds_bytes(array: NDArray[Any]) -> bool:
+    first = next((cell for cell in array if cell is not None), None)
+    return isinstance(first, bytes | bytearray)
+
+
+def _decoded(array: NDArray[Any]) -> NDArray[Any]:
+    """Bytes as UTF-8 text: Parquet files of some writers do not say that their bytes are text."""
+    texts = np.empty(len(array), dtype=object)
+    for row, cell in enumerate(array.tolist()):
+        try:
+            texts[row] = bytes(cell).decode() if isinstance(cell, bytes | bytearray) else cell
+        except UnicodeDecodeError:
+            raise DataError(
+                f"row {row} holds {bytes(cell)[:20]!r}, which is not text in UTF-8.",
+                kind="wrong cell",
+                line=row + 1,
+                fix="Leave the column out, or decode it.",
+            ) from None
+    return texts
 
 
 def ordered_categories(frame: Any, name: str) -> list[str] | None:
@@ -84,9 +148,13 @@ def read_parquet(path: str | os.PathLike[str]) -> Columns:
             import duckdb
 
             with duckdb.connect() as connection:
+                # DuckDB renames a column whose name is that of another, also in another case.
+                names = _top_names(connection, name)
+                check_columns(names, path)
                 query = "SELECT * FROM read_parquet(?, hive_partitioning = false)"
-                table = connection.execute(query, [name])
-                return {name: _unmasked(column) for name, column in table.fetchnumpy().items()}
+                table = connection.execute(query, [name]).fetchnumpy().values()
+                pairs = zip(names, table, strict=True)
+                return {name: _one_per_row(_unmasked(column)) for name, column in pairs}
         import narwhals as nw
 
         # The name of a folder (grade=7) is not a column, and * is a letter.
@@ -96,6 +164,8 @@ def read_parquet(path: str | os.PathLike[str]) -> Columns:
             "pandas": {"engine": "pyarrow", "partitioning": None},
         }
         return columns_of(nw.read_parquet(os.fspath(path), backend=library, **options[library]))
+    except DataError as error:
+        raise error.in_file(path) from None
     except Exception as error:  # every library has its own errors for a damaged file
         raise DataError(
             f"{library} cannot read this Parquet file ({error}).", file=path, fix="Copy it again."
@@ -114,17 +184,26 @@ def one_file(path: str | os.PathLike[str]) -> str:
     return re.sub(r"([*?\[])", r"[\1]", os.path.abspath(path))
 
 
+def _top_names(connection: Any, path: str) -> list[str]:
+    """The names of the columns of a Parquet file, without the parts of lists and structs."""
+    query = "SELECT name, num_children FROM parquet_schema(?)"
+    schema = connection.execute(query, [path]).fetchall()
+    names, inside = [], 0  # how many of the next entries are parts of the last column
+    for name, n_children in schema[1:]:
+        if inside == 0:
+            names.append(name)
+            inside = 1
+        inside += (n_children or 0) - 1
+    return names
+
+
 def parquet_names(path: str | os.PathLike[str]) -> list[str]:
     """The names of the columns of a Parquet file; with DuckDB or pyarrow without its rows."""
     if find_spec("duckdb"):
         import duckdb
 
         with duckdb.connect() as connection:
-            table = connection.execute(
-                "SELECT name FROM parquet_schema(?) WHERE num_children IS NULL OR num_children = 0",
-                [one_file(path)],
-            )
-            return [row[0] for row in table.fetchall()]
+            return _top_names(connection, one_file(path))
     return list(read_parquet(path))
 
 
@@ -134,9 +213,11 @@ def _unmasked(column: Any) -> NDArray[Any]:
         return np.asarray(column)
     if not np.ma.is_masked(column):
         return np.asarray(column.data)
-    numeric = column.dtype.kind in "iufb"
-    plain: NDArray[Any] = column.data.astype(np.float64 if numeric else object)
-    plain[np.ma.getmaskarray(column)] = np.nan if numeric else None
+    kind = column.dtype.kind
+    numeric, timed = kind in "iuf", kind in "mM"
+    plain: NDArray[Any] = column.data.copy() if timed else column.data
+    plain = plain if timed else plain.astype(np.float64 if numeric else object)
+    plain[np.ma.getmaskarray(column)] = np.nan if numeric else "NaT" if timed else None
     return plain
 
 

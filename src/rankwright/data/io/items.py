@@ -387,7 +387,7 @@ def _read_columns(
 def _items_from_frame(source: Any, path: str, layout: dict[str, Any], **reading: Any) -> Items:
     """The items of a JSONL or Parquet file; an error about a cell names its row or line."""
     try:
-        return tables.items_from_frame(source, **reading, **layout)
+        return tables.items_of_columns(source, layout, path=path, **reading)
     except CellError as error:
         reason = f"{error.name} is {error.shown}, not {error.needed}"
         _refuse_row(path, error.row, reason, tables.cell_advice(error), error.kind)

@@ -16,6 +16,7 @@ from rankwright.data.inputs import (
     MISSING,
     NOT_NAMES,
     Columns,
+    check_columns,
     columns_of,
     ordered_categories,
     read_parquet,
@@ -187,7 +188,7 @@ def read_table(
         table = read_parquet(path)
         roles = _resolve(list(table), os.fspath(path), columns, encode_as)
         try:
-            return _items(table, roles, meaning, encode_as)
+            return _items(table, roles, meaning, encode_as, os.fspath(path))
         except DataError as error:
             raise error.in_file(path) from None
     text = read_text(path, encoding)
@@ -227,15 +228,26 @@ def items_from_frame(
     >>> items_from_frame(frame, y="grade", qid="query")
     Items(2 items, 1 features, 1 queries, grades 0 to 1)
     """
-    table = columns_of(frame)
     chosen = {"features": features, "one_hot": one_hot, "drop": drop, "kinds": kinds}
     columns = {"y": y, "qid": qid, "docid": docid, "weight": weight, **chosen}
+    return items_of_columns(frame, columns, grades, encode_as)
+
+
+def items_of_columns(
+    frame: Any,
+    columns: Mapping[str, Any],
+    grades: Meaning = None,
+    encode_as: Encoding | None = None,
+    path: str = "X",
+) -> Items:
+    """Convert a frame that was given, or read from the file ``path``."""
+    table = columns_of(frame)
     roles = _resolve(list(table), None, columns, encode_as)
     meaning = parse_meaning(grades)
     if meaning is None and roles.y is not None:
         ordered = ordered_categories(frame, roles.y)
         meaning = None if ordered is None else {word: k for k, word in enumerate(ordered)}
-    return _items(table, roles, meaning, encode_as)
+    return _items(table, roles, meaning, encode_as, path)
 
 
 class _Roles(NamedTuple):
@@ -254,9 +266,7 @@ def _resolve(
     encode_as: Encoding | None = None,
 ) -> _Roles:
     """The names of the columns that a caller gave by name or by index."""
-    if len(set(names)) < len(names):
-        repeated = next(name for name in names if names.count(name) > 1)
-        raise DataError(f"two columns are called {repeated!r}. Rename one.", file=where)
+    check_columns(names, where)
 
     def name_of(column: Column) -> str:
         if isinstance(column, str) and column in names:
@@ -296,6 +306,9 @@ def _items(
     encode_as: Encoding | None = None,
     path: str = "X",
 ) -> Items:
+    n_rows = len(next(iter(table.values()), ()))
+    if n_rows == 0:
+        raise DataError("the table has no rows.", kind="no rows", fix="Give at least one row.")
     read: list[Read] = []
     for role, name in (("grade", roles.y), ("query", roles.qid), ("id", roles.docid)):
         read += [] if name is None else [Read(name, role, "as given")]
@@ -307,7 +320,6 @@ def _items(
     else:
         encoding = encode_as
         encoding.warn_of_unknown(features, path)
-    n_rows = len(next(iter(table.values()), ()))
     y = np.zeros(n_rows) if roles.y is None else _grades(table[roles.y], roles.y, grades)
     return Items(
         encoding.encode(features) if features else np.zeros((n_rows, 0)),
