@@ -18,7 +18,7 @@ from sklearn.base import BaseEstimator
 
 from rankwright._typing import Matrix
 from rankwright.exceptions import ParameterError, RankwrightWarning
-from rankwright.runtime import n_threads
+from rankwright.runtime import n_threads, progress
 
 
 def compile_kernels(
@@ -53,11 +53,17 @@ def compile_kernels(
     seconds: dict[str, float] = {}
     processes = min(n_processes or n_threads(), len(chosen)) or 1
     # A new interpreter for each process: a fork would share the locks of threads that may run.
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+    with (
+        progress.task(
+            "compiling kernels", len(chosen), unit="families", active=note is not None
+        ) as work,
+        ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool,
+    ):
         jobs = {pool.submit(_compile, family): family for family in chosen}
         for job in as_completed(jobs):
             family = jobs[job]
             seconds[family] = job.result()
+            work.update(len(seconds))
             if note is not None:
                 done = f"{len(seconds)} of {len(chosen)}"
                 note(f"[{done}] {family}: {seconds[family]:.1f} s of CPU")

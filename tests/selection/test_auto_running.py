@@ -12,8 +12,9 @@ import pytest
 import rankwright as rw
 from rankwright.exceptions import ConvergenceWarning, ParameterError
 from rankwright.persist import Checkpoint
+from rankwright.runtime import progress
 from rankwright.selection import auto
-from rankwright.selection.base import Progress
+from rankwright.selection.base import watching
 from rankwright.selection.candidates import best_round
 from rankwright.testing.inputs import make_problem
 
@@ -122,21 +123,11 @@ def test_a_damaged_file_of_a_checkpoint_is_trained_again(tmp_path: Path) -> None
 def test_long_work_prints_a_line_now_and_then(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from rankwright.selection import base
-
-    monkeypatch.setattr(base, "SECONDS", 0.02)
-    with Progress(active=True) as line:
-        line.text = "training RankSVM: fold 1 of 5"
-        time.sleep(0.2)
-    printed = capsys.readouterr().err.splitlines()
-    assert len(printed) >= 2
-    assert printed[0].startswith("training RankSVM: fold 1 of 5 (")
+    monkeypatch.setattr(progress, "SECONDS", 0.02)
     mart = rw.LambdaMART(n_estimators=3, max_leaf_nodes=4)
-    with Progress(active=True) as line:
-        line.text = "training mart"
-        with line.watching(mart):
-            mart.fit(DATA.X, DATA.y, qid=DATA.qid)
-            time.sleep(0.1)
+    with progress.task("training mart") as work, watching(mart, work):
+        mart.fit(DATA.X, DATA.y, qid=DATA.qid)
+        time.sleep(0.1)
     assert mart.callbacks is None
     assert "training mart, round 3 (" in capsys.readouterr().err
 

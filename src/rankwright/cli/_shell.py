@@ -13,7 +13,7 @@ import shlex
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from os.path import isfile
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -40,7 +40,9 @@ def escape_controls(text: str) -> str:
 
 def note(text: str) -> None:
     """Print a line to standard error; pipes carry results only."""
-    print(escape_controls(text), file=sys.stderr, flush=True)
+    from rankwright.runtime import progress
+
+    progress.say(escape_controls(text))
 
 
 def note_content(path: str, content: Any) -> None:
@@ -75,11 +77,11 @@ def command(*words: str) -> str:
 
 @contextmanager
 def working(what: str) -> Iterator[None]:
-    """Say what takes time: a spinner on a terminal, a line with the seconds otherwise."""
-    from rich.console import Console
+    """Show what takes time while it runs, then its seconds in a line."""
+    from rankwright.runtime import progress
 
     start = time.perf_counter()
-    with Console(stderr=True).status(f"{what} ...") if sys.stderr.isatty() else nullcontext():
+    with progress.task(what):
         yield
     note(f"{what}: {time.perf_counter() - start:.1f} s")
 

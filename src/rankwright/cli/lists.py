@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -168,8 +167,7 @@ def recommend(
         rw.save(model, save)
     allowed = limits.parameters(data)
     if as_table:
-        shown = sys.stderr.isatty()
-        model.recommend_all(users or None, n, output=output, progress=shown, **allowed)
+        model.recommend_all(users or None, n, output=output, progress=True, **allowed)
         return
     lists: dict[Any, Any] = {NEW_USER: model.recommend_new(given, n, **allowed)} if new else {}
     lists |= model.recommend_all(users or None, n, **allowed) if users or not new else {}

@@ -23,8 +23,8 @@ from rankwright.exceptions import DataError, DegenerateDataWarning, ParameterErr
 from rankwright.metrics.evaluation import evaluate
 from rankwright.metrics.measure import Measure, parse_measures
 from rankwright.metrics.scores import Scores
-from rankwright.runtime import current_engine, map_jobs
-from rankwright.selection.base import Progress
+from rankwright.runtime import current_engine, map_jobs, progress
+from rankwright.selection.base import watching
 
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 StorageOptions = Mapping[str, Any] | None
@@ -75,8 +75,10 @@ def fit_files(
         if names is not None and _has_names(paths[0]):  # in any order
             X = dict(zip(names, valid.X.T, strict=True))
         eval_set = {"eval_set": (X, valid.y), "eval_qid": valid.qid}
-    with Progress(active=bool(verbose)) as progress, progress.watching(model):
-        progress.text = lambda: str(engine.stage)
+    with (
+        progress.task(lambda: str(engine.stage), active=bool(verbose)) as work,
+        watching(model, work),
+    ):
         return model.fit(paths, y, qid=qid, **eval_set)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from rankwright.data.io.files import atomic_write
 from rankwright.data.vocabulary import UsersAndItems, Vocabulary
 from rankwright.exceptions import DataError, ParameterError
 from rankwright.recommend.explanations import Recommendation, as_list
+from rankwright.runtime import progress
 
 if TYPE_CHECKING:
     from rankwright.data.behavior.interactions import Interactions
@@ -453,15 +453,11 @@ def _write_parquet(
 
 def with_progress(blocks: Blocks, total: int, show: Callable[[int, int], object] | bool) -> Blocks:
     """The same lists; ``show`` is a function of (done, total), or True for a bar on stderr."""
-    report, done = show if callable(show) else _bar, 0
-    for users, block in blocks:
-        yield users, block
-        done += len(users)
-        report(done, total)
-
-
-def _bar(done: int, total: int) -> None:
-    filled = 40 * done // max(total, 1)
-    end = "\n" if done == total else ""
-    sys.stderr.write(f"\r[{'#' * filled}{' ' * (40 - filled)}] {done:,} of {total:,} users{end}")
-    sys.stderr.flush()
+    done = 0
+    with progress.task("making lists", total, unit="users", active=show is True) as work:
+        for users, block in blocks:
+            yield users, block
+            done += len(users)
+            work.update(done)
+            if callable(show):
+                show(done, total)

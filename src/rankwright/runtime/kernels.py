@@ -27,6 +27,8 @@ from typing import Any
 import numba
 from numba.core import caching
 
+from rankwright.runtime import progress
+
 logger = logging.getLogger("rankwright")
 
 # Roughly the CPU seconds of the first fit.
@@ -70,10 +72,12 @@ class KernelCache(caching.FunctionCache):  # type: ignore[misc]
             overload = None
         if overload is None:
             announce_compilation(_family(self._module), self._cache_path)
+            progress.interrupt("compiling, once")  # if a terminal shows the task
         return overload
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Write the code of a signature, if that is possible."""
+        progress.interrupt("")
         try:
             super().save_overload(sig, data)
         except OSError as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -36,8 +35,15 @@ from rankwright.rankers.early_stopping import EarlyStopping
 from rankwright.rankers.ensemble import RankEnsemble, allows_nan, needs_queries
 from rankwright.rankers.foreign_names import explains_names
 from rankwright.rankers.preprocessing import without_encoder
-from rankwright.runtime import active_engine, current_engine, map_blocks, map_jobs, n_threads
-from rankwright.selection.base import BestRanker, Progress, default_measure, scaled
+from rankwright.runtime import (
+    active_engine,
+    current_engine,
+    map_blocks,
+    map_jobs,
+    n_threads,
+    progress,
+)
+from rankwright.selection.base import BestRanker, default_measure, scaled, watching
 from rankwright.selection.by_name import seeded
 from rankwright.selection.candidates import (
     ENOUGH_QUERIES,
@@ -349,12 +355,23 @@ class AutoRanker(BestRanker):
                 )
             outcomes = map_jobs(_try_on_worker, candidates, self, plan, clock)
         else:
-            with Progress(bool(self.verbose)) as progress, warnings.catch_warnings():
+            total, active = len(candidates), bool(self.verbose) and len(candidates) > 1
+            with (
+                progress.task("comparing", total, unit="candidates", active=active) as whole,
+                warnings.catch_warnings(),
+            ):
                 # A fold of little data may leave a candidate nothing to learn; its scores tell.
                 warnings.simplefilter("ignore", DegenerateDataWarning)
-                outcomes = map_blocks(
-                    lambda one: self._cross_fit(*one, plan, clock, progress), candidates, jobs
-                )
+                found: list[CandidateResult] = []
+
+                def attempt(one: tuple[str, Any]) -> CandidateResult | str:
+                    outcome = self._cross_fit(*one, plan, clock)
+                    if isinstance(outcome, CandidateResult):
+                        found.append(outcome)
+                    whole.update(whole.done + 1, _best_so_far(found))
+                    return outcome
+
+                outcomes = map_blocks(attempt, candidates, jobs)
         results: list[CandidateResult] = []
         for (name, _), outcome in zip(candidates, outcomes, strict=True):
             if isinstance(outcome, CandidateResult):
@@ -372,9 +389,20 @@ class AutoRanker(BestRanker):
         candidate: BaseEstimator,
         plan: CrossFitting,
         clock: _Clock,
-        progress: Progress,
     ) -> CandidateResult | str:
         """The models of all folds and their scores of unseen rows; why not, if that failed."""
+        title, active = f"training {name}", bool(self.verbose)
+        with progress.task(title, plan.n_models, unit="folds", active=active) as work:
+            return self._cross_fit_shown(name, candidate, plan, clock, work)
+
+    def _cross_fit_shown(
+        self,
+        name: str,
+        candidate: BaseEstimator,
+        plan: CrossFitting,
+        clock: _Clock,
+        work: progress.Task,
+    ) -> CandidateResult | str:
         start, n_models = time.perf_counter(), plan.n_models
         stop = None if self.time_limit is None else clock.is_over
         try:
@@ -382,16 +410,16 @@ class AutoRanker(BestRanker):
             for number in range(n_models):
                 clock.check(start, number, n_models)
                 key = f"{name}, fold {number + 1}"
-                progress.text = f"training {key} of {n_models}{clock.left()}"
+                work.update(number)
                 train, valid = plan.part(number)
-                models.append(self._fitted(clone(candidate), key, train, valid, progress, stop))
+                models.append(self._fitted(clone(candidate), key, train, valid, work, stop))
             rounds, curve = None, None
             if stops_early(models[0]) and models[0].validation_ is not None:
                 curves = [model.validation_ for model in models]
                 rounds, curve = best_round(curves, plan.measures[0].sign)
                 for number, model in enumerate(models):
                     key = f"{name}, fold {number + 1}"
-                    models[number] = self._shortened(model, rounds, key, plan, number, progress)
+                    models[number] = self._shortened(model, rounds, key, plan, number, work)
             held_out, scales, predictions = plan.held_out_scores(models)
         except _OutOfTime:
             why = f"the time limit of {self.time_limit:g} s was reached"
@@ -421,14 +449,14 @@ class AutoRanker(BestRanker):
         key: str,
         rows: TrainingRows,
         valid: TrainingRows | None,
-        progress: Progress,
+        work: progress.Task,
         stop: Callable[[], bool] | None = None,
     ) -> Any:
         """The fitted model, from the checkpoint if it is there."""
         saved = None if self.checkpoint is None else self.checkpoint.load(key)
         if saved is not None:
             return saved
-        with progress.watching(model, stop):
+        with watching(model, work, stop):
             fit_ranker(model, rows, valid)
         if stop is not None and stop():
             raise _OutOfTime
@@ -443,7 +471,7 @@ class AutoRanker(BestRanker):
         key: str,
         plan: CrossFitting,
         number: int,
-        progress: Progress,
+        work: progress.Task,
     ) -> Any:
         """The model with this many rounds: the first ones of it, or trained again."""
         name = "n_estimators" if "n_estimators" in model.get_params() else "max_iter"
@@ -452,7 +480,7 @@ class AutoRanker(BestRanker):
             params[name] = min(params[name], max(len(model.alpha_), 1))
             return model.set_params(**params).truncate(params[name])
         again, rows = clone(model).set_params(**params), plan.part(number)[0]
-        return self._fitted(again, f"{key}, {name}={params[name]}", rows, None, progress)
+        return self._fitted(again, f"{key}, {name}={params[name]}", rows, None, work)
 
     def _combine(self, results: list[CandidateResult], plan: CrossFitting, seed: int) -> None:
         """Learn the weights of the candidates and set the ensemble."""
@@ -520,10 +548,10 @@ class AutoRanker(BestRanker):
     def _fit_to_all(self, name: str, model: BaseEstimator, plan: CrossFitting) -> None:
         rows, n_queries, start = plan.rows, self.n_queries_in_, time.perf_counter()
         amount = f"{n_queries} queries" if n_queries > 1 else f"{len(rows.y)} rows"
-        with Progress(bool(self.verbose)) as progress:
-            progress.text = f"training {name} on all {amount}"
+        title, active = f"training {name} on all {amount}", bool(self.verbose)
+        with progress.task(title, active=active) as work:
             key = f"{name}, all queries"
-            self.best_estimator_ = self._fitted(model, key, rows, plan.valid, progress)
+            self.best_estimator_ = self._fitted(model, key, rows, plan.valid, work)
         self._time_scoring(rows)
         self._report(f"training {name} on all {amount}: {time.perf_counter() - start:.1f} s")
 
@@ -637,7 +665,7 @@ class AutoRanker(BestRanker):
 
     def _report(self, line: str) -> None:
         if self.verbose:
-            print(line, file=sys.stderr, flush=True)
+            progress.say(line)
 
     def _saved_as(self) -> Any:  # what rankwright.save writes
         check_is_fitted(self)
@@ -691,7 +719,16 @@ def _try_on_worker(
 ) -> CandidateResult | str:
     """One candidate, cross-fitted by a worker."""
     name, model = candidate
-    return auto._cross_fit(name, model, plan, clock, Progress(active=False))
+    return auto._cross_fit(name, model, plan, clock)
+
+
+def _best_so_far(results: list[CandidateResult]) -> str:
+    """The candidate in the lead, for display."""
+    best = CandidateResults(results).best if results else None
+    if best is None or best.scores is None:
+        return ""
+    measure, mean = next(iter(best.scores.to_dict().items()))
+    return "" if mean is None else f"best {measure} {mean:.4f}, {best.name}"
 
 
 def _refuse_other_feedback(y: ArrayLike) -> None:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from inspect import signature
-from threading import Event, Thread
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -27,6 +24,7 @@ from rankwright.exceptions import DataError, Message, ParameterError, Setting
 from rankwright.metrics.measure import predict_with
 from rankwright.rankers.base import Ranker
 from rankwright.rankers.preprocessing import RankPipeline, with_encoding
+from rankwright.runtime import progress
 
 
 class BestRanker(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
@@ -208,56 +206,23 @@ def request_weights(model: BaseEstimator) -> None:
             ranker.set_fit_request(sample_weight=True)
 
 
-SECONDS = 10.0
+@contextmanager
+def watching(
+    model: BaseEstimator, work: progress.Task, stop: Callable[[], bool] | None = None
+) -> Iterator[None]:
+    """Show the rounds of a ranker, if that does not slow it down, and end it by ``stop``."""
+    shows = work.shown and hasattr(model, "warm_start")
+    if not (shows or stop) or getattr(model, "callbacks", ()) is not None:
+        yield
+        return
 
+    def after(round_: Any) -> bool:
+        work.update(note=f"round {round_.number}")
+        return stop is not None and stop()
 
-class Progress:
-    """Prints what is being done to standard error every ten seconds, until the block ends.
-
-    >>> with Progress(active=False) as progress:
-    ...     progress.text = "training RankSVM: fold 1 of 5"
-    """
-
-    def __init__(self, active: bool) -> None:
-        self.text: str | Callable[[], str] = ""
-        self.rounds: dict[int, int] = {}  # of boosting, by the object that is trained
-        self._stop, self._start = Event(), time.perf_counter()
-        self._thread = Thread(target=self._run, daemon=True) if active else None
-
-    def _run(self) -> None:
-        while not self._stop.wait(SECONDS):
-            if text := self.text() if callable(self.text) else self.text:
-                seconds = time.perf_counter() - self._start
-                rounds = "".join(f", round {number}" for number in self.rounds.values())
-                print(f"{text}{rounds} ({seconds:.0f} s so far)", file=sys.stderr, flush=True)
-
-    @contextmanager
-    def watching(
-        self, model: BaseEstimator, stop: Callable[[], bool] | None = None
-    ) -> Iterator[None]:
-        """Show the rounds of a ranker, if that does not slow it down, and end it by ``stop``."""
-        shows = self._thread is not None and hasattr(model, "warm_start")
-        if not (shows or stop) or getattr(model, "callbacks", ()) is not None:
-            yield
-            return
-
-        def after(round_: Any) -> bool:
-            self.rounds[id(model)] = round_.number
-            return stop is not None and stop()
-
-        model.callbacks = [after]
-        try:
-            yield
-        finally:
-            model.callbacks = None
-            self.rounds.pop(id(model), None)
-
-    def __enter__(self) -> Self:
-        if self._thread is not None:
-            self._thread.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join()
+    model.callbacks = [after]
+    try:
+        yield
+    finally:
+        model.callbacks = None
+        work.update(note="")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-import sys
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from copy import copy
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -27,7 +28,7 @@ from rankwright.metrics.measure import Measure, MeasureScorer
 from rankwright.metrics.scores import Cell, Table
 from rankwright.rankers.early_stopping import EarlyStopping
 from rankwright.rankers.preprocessing import with_encoding
-from rankwright.runtime import active_engine, current_engine, n_threads
+from rankwright.runtime import active_engine, current_engine, n_threads, progress
 from rankwright.selection.base import (
     BestRanker,
     check_learnable,
@@ -213,14 +214,12 @@ class RankSearchCV(BestRanker):
             metadata["sample_weight"] = as_column(sample_weight, "sample_weight", len(y))
             estimator = clone(estimator)
             request_weights(estimator)
-        counted, n_fits = scorer, self._n_candidates() * len(folds)
-        if self.verbose:
-            counted = _Counter(scorer, n_fits)
+        n_fits, watched = self._n_candidates() * len(folds), scorer
 
         def evaluate(candidates: list[Params]) -> dict[str, Any]:
             """scikit-learn's ``cv_results_`` of some combinations."""
             grid = [{name: [value] for name, value in one.items()} for one in candidates]
-            search = GridSearchCV(estimator, grid, scoring=counted, cv=folds, refit=False)
+            search = GridSearchCV(estimator, grid, scoring=watched, cv=folds, refit=False)
             threads = parallel_config("threading", n_jobs=self.n_jobs or n_threads())
             with (
                 active_engine(None),  # a trial is fitted by one worker, the best one here
@@ -231,7 +230,10 @@ class RankSearchCV(BestRanker):
             results: dict[str, Any] = search.cv_results_
             return results
 
-        self.cv_results_ = results = self._results(evaluate)
+        with progress.task("searching", n_fits, unit="fits", active=bool(self.verbose)) as work:
+            if self.verbose:
+                watched = _Watched(scorer, len(folds), work)
+            self.cv_results_ = results = self._results(evaluate)
         best = int(np.argmin(results["rank_test_score"]))
         self.best_params_ = results["params"][best]
         self.best_score_ = float(results["mean_test_score"][best])
@@ -308,27 +310,32 @@ class RankSearchCV(BestRanker):
         return [(f.train, f.test) for f in fold_queries(qid, self.cv, random_state=self._seed())]
 
 
-@dataclass
-class _Counter:
-    """A scorer that prints a line for each fit."""
+class _Watched:
+    """A scorer that prints a line for each fit and shows the best combination so far."""
 
-    scorer: Any
-    n_fits: int
-    done: int = 0
-    lock: Any = field(default_factory=threading.Lock)
+    def __init__(self, scorer: Any, n_folds: int, work: progress.Task) -> None:
+        self.scorer, self.n_folds, self.work = scorer, n_folds, work
+        self.scores: dict[str, list[float]] = defaultdict(list)  # of the folds, by combination
+        self.lock = threading.Lock()
 
     def __call__(self, estimator: BaseEstimator, X: Matrix, y: ArrayLike, **metadata: Any) -> float:
         score = float(self.scorer(estimator, X, y, **metadata))
         with self.lock:
-            self.done += 1
-            shown = " ".join(repr(estimator).split())  # on one line
-            print(f"{self.done} of {self.n_fits}: {score:.4f}  {shown}", file=sys.stderr)
+            done, shown = self.work.done + 1, " ".join(repr(estimator).split())  # on one line
+            self.scores[shown].append(score)
+            whole = [values for values in self.scores.values() if len(values) == self.n_folds]
+            best = max((math.fsum(values) / len(values) for values in whole), default=None)
+            self.work.update(done, None if best is None else f"best {best:.4f}")
+            progress.say(f"{done} of {self.work.total}: {score:.4f}  {shown}")
         return score
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return copy, (self.scorer,)  # another process has no display
 
     def get_metadata_routing(self) -> Any:
         return self.scorer.get_metadata_routing()
 
-    def __deepcopy__(self, memo: Any) -> _Counter:
+    def __deepcopy__(self, memo: Any) -> _Watched:
         return self  # copies count together; scikit-learn 1.8 makes one
 
 

@@ -12,7 +12,7 @@ from scipy.optimize import minimize_scalar
 
 from rankwright import RankBoost, TreeRanking
 from rankwright.feedback.base import Grades
-from rankwright.rankers.boosting.training import progress_bar
+from rankwright.runtime import progress
 
 
 def _problem(seed: int = 0, n: int = 60, d: int = 4) -> tuple[Any, Any, Any]:
@@ -120,6 +120,6 @@ def test_a_tree_has_no_more_leaves_and_no_smaller_ones_than_allowed() -> None:
 
 def test_a_bar_is_drawn_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    with progress_bar("RankBoost", 3, verbose=1) as show:
-        show(1, "bound 0.5")
+    with progress.task("RankBoost", 3) as work:
+        work.update(1, "bound 0.5")
     assert "RankBoost" in capsys.readouterr().err

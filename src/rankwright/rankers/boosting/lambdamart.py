@@ -36,12 +36,11 @@ from rankwright.rankers.boosting.training import (
     BoostedRanker,
     Round,
     Start,
-    progress_bar,
 )
 from rankwright.rankers.checks import feature_number
 from rankwright.rankers.early_stopping import EARLY_STOPPING, Validation
 from rankwright.rankers.schema import floats, integer, real
-from rankwright.runtime import Team
+from rankwright.runtime import Team, progress
 from rankwright.scoring.trees import Trees
 
 
@@ -521,7 +520,8 @@ class LambdaMART(BoostedRanker):
         from rankwright.rankers.boosting._kernels.predictor import walk_tree
 
         trees: list[Tree] = []
-        with progress_bar(type(self).__name__, n_new, self.verbose) as show:
+        title, active = type(self).__name__, bool(self.verbose)
+        with progress.task(title, n_new, unit="trees", active=active) as work:
             for draw in draws:
                 tree = grow(draw)
                 if len(tree.nodes) == 1:
@@ -535,7 +535,7 @@ class LambdaMART(BoostedRanker):
                     walk_tree(held_out, tree.table(), tree.alpha, 0, len(added), added)
                     stop, value = validation.add(added), validation.curve[-1]
                 number = n_known + len(trees)
-                show(len(trees), "" if value is None else f"validation {value:.4f}")
+                work.update(len(trees), "" if value is None else f"validation {value:.4f}")
                 report = Round(number, tree, None, None, value)
                 stop = sum(bool(call(report)) for call in self.callbacks or []) > 0 or stop
                 if stop:

@@ -5,9 +5,7 @@ Also the base class of RankBoost and LambdaMART, which may start from given scor
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -37,7 +35,7 @@ from rankwright.rankers.boosting.weak_learners.features import (
 )
 from rankwright.rankers.early_stopping import Validation
 from rankwright.rankers.foreign_names import explains_names
-from rankwright.runtime import Team
+from rankwright.runtime import Team, progress
 from rankwright.scoring.base import Scorer
 
 CALLBACKS = schema.Constraint(
@@ -163,7 +161,8 @@ def run_rounds(
 ) -> tuple[list[Any], list[float]]:
     rounds: list[Any] = []
     z: list[float] = []
-    with progress_bar(type(model).__name__, model.n_estimators, model.verbose) as show:
+    title, active = type(model).__name__, bool(model.verbose)
+    with progress.task(title, model.n_estimators, unit="rounds", active=active) as work:
         for number in range(1, model.n_estimators + 1):
             before = pairs.log_weight
             weak = learner.learn(pairs)
@@ -172,7 +171,7 @@ def run_rounds(
             rounds.append(weak)
             z.append(float(np.exp(pairs.log_weight - before)))
             bound = float(np.exp(pairs.log_weight))
-            show(number, f"bound {bound:.4g}")
+            work.update(number, f"bound {bound:.4g}")
             stop, value = False, None
             if validation is not None:
                 added = round_scores(weak, validation.X, model.absent == "abstain")
@@ -183,23 +182,6 @@ def run_rounds(
             if stop:
                 break
     return rounds, z
-
-
-@contextmanager
-def progress_bar(title: str, n_steps: int, verbose: int) -> Iterator[Callable[[int, str], None]]:
-    """Give a function ``show(step, note)``; it draws only if standard error is a terminal."""
-    if not verbose or not sys.stderr.isatty():
-        yield lambda step, note: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-    from rich.progress import TimeRemainingColumn as Remaining
-
-    columns: list[Any] = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()]
-    columns += [Remaining(), TextColumn("{task.fields[note]}")]
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(title, total=n_steps, note="")
-        yield lambda step, note: bar.update(task, completed=step, note=note)
 
 
 @dataclass(frozen=True)
