@@ -136,6 +136,28 @@ def test_large_headers_are_refused(server, size):
         assert read_all(connection).startswith(b"HTTP/1.1 431")
 
 
+def test_the_rest_of_a_refused_body_is_no_header(server):
+    size = 5 * 2**20
+    head = f"POST /v1/feedback HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {ADMIN}\r\n"
+    with server.connect(f"{head}Content-Length: {size}\r\n\r\n".encode()) as connection:
+        assert connection.recv(65536).startswith(b"HTTP/1.1 413")
+        connection.sendall(b"x" * size)
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert connection.recv(65536).startswith(b"HTTP/1.1 200")
+
+
+def test_the_rest_of_a_refused_body_has_a_time_limit(server):
+    head = f"POST /v1/feedback HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {ADMIN}\r\n"
+    with server.connect(f"{head}Content-Length: {5 * 2**20}\r\n\r\n".encode()) as connection:
+        assert connection.recv(65536).startswith(b"HTTP/1.1 413")
+        start = time.monotonic()
+        with contextlib.suppress(ConnectionError):
+            while time.monotonic() - start < 15:
+                connection.sendall(b"x")
+                time.sleep(0.1)
+        assert time.monotonic() - start < 10
+
+
 def test_the_time_for_a_body_begins_before_its_first_byte(serve):
     client = serve()
     client.app.body_seconds = 0.05

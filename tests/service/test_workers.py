@@ -102,6 +102,17 @@ def test_rights_are_those_of_one_process(server):
     assert {status("POST", "/v1/rank", RANK, json=rank) for _ in range(20)} == {401}
 
 
+def test_a_refusal_arrives_while_a_worker_still_forwards_the_body(tmp_path):
+    (tmp_path / "tokens").write_text(f"shop {RANK} rank\nboss {ADMIN} admin\n")
+    server = Server(tmp_path, "--workers", "2", "--demo", "--port", "0", "--token-file", "tokens")
+    found, body = Counter(), b"x" * 3 * 2**20
+    with httpx.Client(base_url=server.url, headers={"authorization": f"Bearer {RANK}"}) as client:
+        for _ in range(150):  # it answered 503 for 3 to 5 of a hundred
+            found[client.post("/v1/models", content=body).status_code] += 1
+    server.stop()
+    assert found == {403: 150}
+
+
 def test_an_activation_reaches_all_workers_at_one_moment(tmp_path):
     server = Server(tmp_path, "--workers", "2", "--demo", "--port", "0")
     admin = Client(server.url)

@@ -78,8 +78,8 @@ class Connection(HttpToolsProtocol):  # type: ignore[misc]
     """Uvicorn's protocol, within limits.
 
     ``deadline`` is when the header that the connection waits for must be complete; None while a
-    request is being answered, and until the first byte of the next one. ``stalled`` is since when
-    the client has not read its answer.
+    request is being answered, and until the first byte of the next one. The rest of a body that was
+    refused has as long as a header. ``stalled`` is since when the client has not read its answer.
     """
 
     def __init__(self, limits: Limits, **more: Any) -> None:
@@ -89,7 +89,7 @@ class Connection(HttpToolsProtocol):  # type: ignore[misc]
         self.address = ""
         self.deadline: float | None = None
         self.stalled: float | None = None
-        self._n_header = 0
+        self._n_header, self._in_body = 0, False
 
     @property
     def waits(self) -> bool:
@@ -111,14 +111,15 @@ class Connection(HttpToolsProtocol):  # type: ignore[misc]
     def data_received(self, data: bytes) -> None:
         if self.deadline is None and (self.cycle is None or self.cycle.response_complete):
             self._expect_header()
+        is_body = self._in_body  # of a request that was answered before all of it had come
         super().data_received(data)
-        if self.deadline is not None and self.transport is not None:
+        if self.deadline is not None and self.transport is not None and not is_body:
             self._n_header += len(data)
             if self._n_header > MOST_HEADER:
                 self.refuse(b"431 Request Header Fields Too Large")
 
     def on_headers_complete(self) -> None:
-        self.deadline = None
+        self.deadline, self._in_body = None, True
         app = self.app
         if (
             len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
@@ -129,6 +130,12 @@ class Connection(HttpToolsProtocol):  # type: ignore[misc]
         self.app = app
         if self.limits.draining and self.cycle is not None:
             self.cycle.keep_alive = False
+
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        self._in_body = False
+        if self.cycle is not None and self.cycle.response_complete:
+            self._expect_header()
 
     def drain(self) -> None:
         """Close after the answer to the present request, or to the next one."""

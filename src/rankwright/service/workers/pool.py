@@ -24,6 +24,7 @@ from rankwright.service.models import DeployedModel, ModelsState
 from rankwright.service.server import STOP_SECONDS, describe_start
 from rankwright.service.workers.channel import (
     CONTEXT,
+    READ,
     Channel,
     ConnectionCounts,
     SharedRateLimit,
@@ -321,6 +322,12 @@ async def _answer(app: Security, connection: socket.socket) -> None:
 
         with contextlib.suppress(ConnectionError):
             await app(scope, receive, send)
+        # A close now would reset the worker's end while it still sends the body, and the answer
+        # would be lost with it: the worker closes first, once it has all.
+        with contextlib.suppress(OSError):
+            writer.write_eof()
+            while await reader.read(READ):
+                pass
     except Exception:
         log.exception("a forwarded request failed")
     finally:
