@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import stat
+import threading
 import time
 from pathlib import Path
 
+import apsw
 import numpy as np
 import pytest
 
@@ -113,3 +115,25 @@ def test_a_write_that_fails_is_reported_and_the_others_are_kept(store):
     assert not good.result().duplicate
     assert not other.result().duplicate
     assert [entry.key for entry in store.entries()] == ["j1", "j2"]
+
+
+def test_a_deletion_that_waits_for_a_reader_keeps_nobody_from_writing(tmp_path):
+    store = Store(tmp_path / "feedback.db")
+    for number in range(20):
+        store.append("feedback", f"e/{number}", b"x", user="ann").result()
+    reader = apsw.Connection(str(tmp_path / "feedback.db"))  # a backup, say
+    reader.execute("BEGIN")
+    reader.execute("SELECT count(*) FROM log").fetchall()
+    deletion = threading.Thread(target=store.delete_user, args=("ann",))
+    deletion.start()
+    slowest, deadline = 0.0, time.monotonic() + 1.5
+    while time.monotonic() < deadline:
+        start = time.monotonic()
+        store.append("feedback", f"f/{start}", b"x").result()
+        slowest = max(slowest, time.monotonic() - start)
+    assert deletion.is_alive()
+    reader.execute("COMMIT")
+    deletion.join()
+    assert slowest < 1  # it was 5 seconds
+    store.close()
+    assert b"ann" not in (tmp_path / "feedback.db").read_bytes()

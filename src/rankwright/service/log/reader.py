@@ -88,7 +88,7 @@ class LogReader:
         import apsw  # here, because a log in a text file needs no service
 
         try:
-            connection = self._idle.pop() if self._idle else self._connect()
+            connection = self._idle_or_new()
             rows = list(connection.execute(query, tuple(values)))
         except apsw.Error as error:
             raise DamagedStore(
@@ -103,7 +103,7 @@ class LogReader:
         import apsw
 
         try:
-            connection = self._idle.pop() if self._idle else self._connect()
+            connection = self._idle_or_new()
             connection.execute("BEGIN")
             yield connection
             connection.execute("COMMIT")
@@ -123,6 +123,12 @@ class LogReader:
             return None if content is None else msgspec.msgpack.decode(content, type=type_)
         except msgspec.DecodeError as error:
             raise DamagedStore(f"its {name} cannot be read ({error}).", file=self.path) from error
+
+    def _idle_or_new(self) -> Any:
+        try:
+            return self._idle.pop()
+        except IndexError:  # other threads use them all
+            return self._connect()
 
     def _connect(self) -> Any:
         import apsw

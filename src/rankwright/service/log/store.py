@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
@@ -28,9 +29,11 @@ from rankwright.service.log.reader import (
 OLDEST_SQLITE = (3, 51, 3)  # earlier versions can lose a WAL checkpoint race
 GROUP_SECONDS = 0.002  # how long a commit waits for more rows to share its fsync
 QUIET_SECONDS = 0.05  # the same for rows that nobody waits for
+TRUNCATE_SECONDS = 5.0  # that a deletion waits for the readers of the log
 MOST_PENDING = 64 * 2**20  # bytes of rows that wait for the disk
 MOST_RECENT = 4 * 2**20  # bytes of written events that are kept in memory for their feedback
 ROWS_AT_ONCE = 16  # events of one INSERT: the thread gives up the interpreter's lock once for all
+log = logging.getLogger("rankwright.service")
 
 SCHEMA = """
 CREATE TABLE log(
@@ -226,10 +229,18 @@ class Store(LogReader):
         self._n_recent -= len(self.recent.pop(event).body)
 
     def _truncate(self) -> None:
-        """Move the WAL into the file, so that deleted rows are in neither."""
+        """Move the WAL into the file, so that deleted rows are in neither.
+
+        SQLite would wait for readers, such as a backup, with the lock of the writer. So the
+        connection waits for nobody, and tries again.
+        """
         db = apsw.Connection(self.path)
-        db.set_busy_timeout(5000)
-        db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        db.set_busy_timeout(0)
+        deadline = time.monotonic() + TRUNCATE_SECONDS
+        while not (done := _truncates(db)) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        if not done:
+            log.warning("deleted rows stay in %s-wal until its readers have ended", self.path)
         db.close()
 
     def flush(self) -> None:
@@ -393,6 +404,15 @@ def _insert_events(db: apsw.Connection, rows: list[Any]) -> None:
 def _delete(db: apsw.Connection, condition: str, values: tuple[Any, ...]) -> int:
     db.execute(f"DELETE FROM log WHERE {condition}", values)
     return int(db.changes())
+
+
+def _truncates(db: apsw.Connection) -> bool:
+    """Try to empty the WAL; whether nobody used it."""
+    try:
+        ((is_busy, *_),) = db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    except apsw.BusyError:
+        return False
+    return not is_busy
 
 
 def _no_work() -> None:
