@@ -162,6 +162,13 @@ def test_what_cannot_be_read(frame, tmp_path):
         ranker().fit(tmp_path, "label", qid="query")
 
 
+def test_a_file_without_rows_beside_others_changes_nothing(frame, local, tmp_path, model_bytes):
+    frame.iloc[:0].to_parquet(tmp_path / "a.parquet", index=False)
+    frame.to_parquet(tmp_path / "b.parquet", index=False)
+    with rw.engine("local:2"):
+        assert model_bytes(ranker().fit(tmp_path, "label", qid="query")) == local
+
+
 def test_columns_are_matched_by_name_in_any_order(frame, local, tmp_path, model_bytes):
     half = len(frame) // 2
     frame.iloc[:half].to_parquet(tmp_path / "a.parquet", index=False)

@@ -268,7 +268,8 @@ def _pieces_of(source: FilePiece, n_bytes: int | None) -> Iterator[Any]:
 
         with _parquet(source.path, buffer_size=1 << 16, pre_buffer=False) as file:
             if n_bytes is None:
-                yield file.read_row_group(source.first)
+                table = file.read_row_group(source.first)
+                yield table if table.num_rows else None
                 return
             size = max(n_bytes // (8 * file.metadata.num_columns), 100)
             for batch in file.iter_batches(size, [source.first]):
@@ -306,7 +307,7 @@ def make_part(value: tuple[int, Any], roles: Roles, checks: dict[str, Any]) -> I
     number, data = value
     if not isinstance(data, tuple):
         columns = {name: roles[name] for name in ("y", "qid")}
-        items = items_from_frame(data, **columns)
+        items = items_from_frame(data, **columns) if len(data) else None
         return _part(items, roles, checks, (number, 0), f"partition {number + 1}")
     X, y, qid, sample_weight, query_weight = data
     names = getattr(X, "columns", None)
