@@ -162,12 +162,14 @@ def train(
         sh.refuse("cannot be used with --documents. Leave it out.", unused_here)
     if kind != "items":
         why = sh.UNREAD.format(engine) if str(engine) else "is for graded items. Leave it out."
-        unused: dict[str, Any] = {"--log": log, "--measures": measures, "--checkpoint": checkpoint}
-        unused |= {"--valid": None if kind == "files" else valid, "--report": report}
+        unused: dict[str, Any] = {"--log": log, "--measures": measures, "--report": report}
+        if kind != "files":
+            unused |= {"--checkpoint": checkpoint, "--valid": valid}
         unused |= {"--quality": choice.quality, "--time-limit": choice.time_limit}
         unused |= {"--single": choice.single or None, "--deploy-to": choice.deploy_to}
         unused |= {"--max-score-ms": choice.max_score_ms}
         sh.refuse(why, unused)
+    kept = None if checkpoint is None else rw.persist.Checkpoint(checkpoint)
     if kind == "items":
         if collection is None:
             items = _read_items(source, valid, table, chosen, is_log=log is not None)
@@ -175,14 +177,13 @@ def train(
             items = _read_texts(source, valid, collection, feature_spec)
         how: dict[str, Any] = {"measure": measures or "auto", "random_state": random_state}
         how |= choice.parameters(named=chosen is not None)
-        if checkpoint is not None:
-            how["checkpoint"] = rw.persist.Checkpoint(checkpoint)
+        how["checkpoint"] = kept
         candidates = "default" if chosen is None else [(type(chosen).__name__, chosen)]
         model = rw.AutoRanker(candidates, verbose=1, **how).fit_items(*items)
         text, about = model.summary(str(valid)), model.to_dict()
         about["data"] = {"n_items": items[0].n_items, "n_queries": items[0].n_queries}
     elif kind == "files":
-        model, text, about = _train_on_files(source, chosen, valid, engine, table)
+        model, text, about = _train_on_files(source, chosen, valid, engine, table, kept)
     else:
         fit = _train_on_log(source, kind, chosen, clicks, table, random_state)
         model, text, about = fit.model, str(fit), fit.to_dict()
@@ -193,8 +194,8 @@ def train(
         made["measured_on"] = "folds of held-out queries" if valid is None else str(valid)
     # before the report, whose failure must not lose the model
     rw.save(model, output, provenance=rw.persist.provenance_of(model, **made))
-    if checkpoint is not None:
-        model.checkpoint.remove()
+    if kept is not None:
+        kept.remove()
     if report is not None:
         settings = {"random_state": random_state, "command": sh.command()}
         rw.report.write_training(model, report, *items, data=source, settings=settings)
@@ -257,11 +258,12 @@ def _train_on_files(
     valid: str | None,
     engine: EngineOptions,
     table: sh.TableOptions,
+    checkpoint: rw.persist.Checkpoint | None,
 ) -> tuple[Any, str, dict[str, Any]]:
     """Train on a file, folder or glob, by the workers of an engine."""
     columns = table.for_workers(str(engine), ("y", "qid"))
     items = None if valid is None else table.read(valid)
-    with rw.engine(engine.cluster or "local", memory=engine.memory):
+    with rw.engine(engine.cluster or "local", memory=engine.memory, checkpoint=checkpoint):
         rw.fit_files(model, data, valid=items, verbose=1, **columns)
     about = {"ranker": type(model).__name__, "parameters": model.get_params(deep=False)}
     about["data"] = {"n_queries": model.n_queries_in_}

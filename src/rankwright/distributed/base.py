@@ -21,6 +21,7 @@ from sklearn.base import BaseEstimator
 
 from rankwright._typing import MatrixLike
 from rankwright.exceptions import ParameterError
+from rankwright.persist.models import Checkpoint
 from rankwright.runtime import active_engine, one_thread, single_threaded_blas
 
 MANY_SHARDS = 1024  # of many rows, and the most blocks of a fit
@@ -182,6 +183,7 @@ class Engine(ABC):
     threads: int  # how many tasks run at a time
     memory: int | None = None  # bytes that rows and what is made of them may take
     is_cluster = False
+    checkpoint: Checkpoint | None = None  # of one fit, which goes on where it was interrupted
     stage = ""  # what a fit is doing, for whoever shows its progress
 
     @abstractmethod
@@ -287,6 +289,7 @@ class Engine(ABC):
         from rankwright.distributed.fitting import fit_shards
 
         try:
+            self.prepare()
             # What the fit itself fits, it fits here.
             with active_engine(None), single_threaded_blas():
                 return fit_shards(self, estimator, X, y, **arguments)
@@ -300,6 +303,7 @@ class Engine(ABC):
         A fit inside a job runs on its worker only. A job that fails leaves no task behind.
         """
         try:
+            self.prepare()
             with active_engine(None):
                 common = [self.broadcast(value) for value in shared]
                 return self.gather(self.map(function, self.scatter(jobs), *common))
@@ -323,6 +327,9 @@ class Engine(ABC):
             f"{type(estimator).__name__} on an engine supports only fit(X, y, qid=qid). Call other "
             "training methods outside of rankwright.engine(...)."
         )
+
+    def prepare(self) -> None:  # noqa: B027
+        """Look at the workers before the first task; a ClusterError says what is wrong."""
 
     def cancel(self) -> None:  # noqa: B027 (threads of this process end with the fit)
         """Cancel everything that was started."""

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from importlib.metadata import PackageNotFoundError, version
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
 from uuid import uuid4
@@ -28,12 +29,14 @@ from rankwright.distributed.base import (
 )
 from rankwright.distributed.shards import N_SHARDS
 from rankwright.exceptions import ClusterError, ParameterError, Setting
+from rankwright.persist.models import Checkpoint
 from rankwright.runtime import Team, active_engine, n_threads, one_thread, parse_bytes
 
 SMALL = 1 << 16  # bytes of a block that is never stored
 PATIENCE = 20.0  # seconds without a scheduler before a fit gives up
 POLL = 2.0  # seconds between looks at the connection
 ATTEMPTS = 5  # how often objects on all workers are made again without progress
+SAME_VERSION = ("rankwright", "numba", "numpy")  # on all workers: else models may differ
 INSTALL = 'pip install "rankwright[cluster]"'
 ALIGN = 64  # bytes that an array in a file starts at a multiple of
 
@@ -245,6 +248,7 @@ class DaskEngine(Engine):
     def __init__(self, client: Any, *, owned: bool = False) -> None:
         self.client, self._owned = client, owned
         self._started: WeakSet[Any] = WeakSet()
+        self._sound: set[str] = set()  # addresses of workers whose versions are ours
         self.name = _address(client)
         if client not in self._announced:
             self._announced[client] = client.dashboard_link
@@ -295,6 +299,27 @@ class DaskEngine(Engine):
     def workers(self) -> dict[str, Any]:
         """What the scheduler says of each worker, by address."""
         return dict(sorted(self.client.scheduler_info(n_workers=-1)["workers"].items()))
+
+    def prepare(self) -> None:
+        """Refuse workers with another version of what decides about the bits of a model."""
+        new = sorted(set(self.workers()) - self._sound)
+        for package in SAME_VERSION if new else ():
+            ours = _version(package)  # by the standard library: a worker may lack rankwright
+            found = self.client.run(version, package, workers=new, on_error="return")
+            for worker, theirs in sorted(found.items()):
+                if theirs != ours:
+                    has = f"has {package} {theirs}"
+                    if isinstance(theirs, PackageNotFoundError):
+                        has = f"does not have {package}"
+                    elif isinstance(theirs, Exception):
+                        has = f"did not answer ({theirs})"
+                    raise ClusterError(
+                        f"{self.name}: worker {worker} {has}, and this process has {package} "
+                        f"{ours}. Models are equal only if all have the same versions.",
+                        kind="version",
+                        fix=f"Install {package}=={ours} on the workers and start them again.",
+                    )
+        self._sound |= set(new)
 
     def _collect(self, blocks: Sequence[Any]) -> list[Any]:
         from distributed import CancelledError, KilledWorker
@@ -399,6 +424,7 @@ class DaskGang:
     def _start(self, resume: Any) -> None:
         """One object on each worker, with equal shares of the values."""
         client, (cls, arguments) = self._engine.client, self._make
+        self._engine.prepare()  # workers may have come since
         self._where = list(self._engine.workers())
         n_values, n = len(self._values[0]), len(self._where)
         for number, worker in enumerate(self._where):
@@ -465,12 +491,20 @@ class DaskGang:
     def close(self) -> None:
         """End all objects; those of lost workers have ended."""
         actors, self._actors = self._actors, []
-        for actor in actors:
-            with suppress(Exception):
-                actor.close()
+        for method in ("stop", "close"):  # close waits for a call that is under way
+            for actor in actors:
+                with suppress(Exception):
+                    getattr(actor, method)()
         for future in self._futures:
             future.release()
         self._futures = []
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
 
 
 class _WorkerLost(Exception):
@@ -550,7 +584,12 @@ def open_engine(where: Any, memory: int | str | None = None) -> Engine:
 
 
 @contextmanager
-def engine(where: Any = "local", *, memory: int | str | None = None) -> Iterator[Engine]:
+def engine(
+    where: Any = "local",
+    *,
+    memory: int | str | None = None,
+    checkpoint: Checkpoint | None = None,
+) -> Iterator[Engine]:
     """Run every ``fit`` inside the ``with`` block on a cluster, with the same result.
 
     Parameters
@@ -560,6 +599,10 @@ def engine(where: Any = "local", *, memory: int | str | None = None) -> Iterator
     memory : int or str, optional
         With ``"local"``: the approximate memory limit for rows, such as ``"2GB"``. Larger data are
         kept in memory-mapped files (in the folder for temporary files, see ``TMPDIR``).
+    checkpoint : :class:`rankwright.persist.Checkpoint`, optional
+        A folder for the one ``fit`` in the block. The same fit with the same folder goes on after
+        the trees of an interrupted ``LambdaMART``, and returns a finished model at once; the model
+        is the same, bit for bit. Estimators need an integer ``random_state``.
 
     Examples
     --------
@@ -574,6 +617,7 @@ def engine(where: Any = "local", *, memory: int | str | None = None) -> Iterator
     True
     """
     opened = open_engine(where, memory)
+    before, opened.checkpoint = opened.checkpoint, checkpoint
     try:
         with active_engine(opened):
             yield opened
@@ -581,6 +625,7 @@ def engine(where: Any = "local", *, memory: int | str | None = None) -> Iterator
         opened.cancel()
         raise
     finally:
+        opened.checkpoint = before
         if opened is not where:
             opened.close()
 

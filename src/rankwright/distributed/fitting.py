@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
@@ -15,6 +16,7 @@ from sklearn.utils.validation import _check_sample_weight
 from rankwright import exceptions
 from rankwright._typing import MatrixLike
 from rankwright.distributed.base import Engine, ShardedValues
+from rankwright.distributed.checkpoints import SavedFit
 from rankwright.distributed.inputs import is_remote, shard_input
 from rankwright.distributed.shards import (
     LooseRows,
@@ -103,7 +105,14 @@ def fit_shards(
             stacklevel=5,
         )
     engine.stage = f"training {type(estimator).__name__} on {n_rows:,} rows"
-    learn(estimator, engine, rows, **({} if start is None else {"start": start}))
+    more: dict[str, Any] = {} if start is None else {"start": start}
+    if engine.checkpoint is None:
+        learn(estimator, engine, rows, **more)
+        return estimator
+    saved = SavedFit(engine.checkpoint, engine, estimator, rows, start)
+    if not saved.restore(estimator, "model"):
+        learn(estimator, engine, replace(rows, saved=saved), **more)
+        saved.save(estimator, "model")
     return estimator
 
 

@@ -9,6 +9,7 @@ because a tree depends on the sums of integers only.
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -65,14 +66,22 @@ def fit(estimator: BaseEstimator, engine: Engine, rows: ShardedRows, start: Star
     if engine.memory is not None:
         rows = replace(rows, shards=engine.map(shared_bins.by_columns, rows.shards))
     known, n_known, n_new = estimator._resumed(validation, start.n_more)
+    n_first, n_all = n_known, n_known + n_new
+    if rows.saved is not None and rows.saved.restore(estimator, "trees"):
+        known, n_known, n_new = estimator._resumed(validation, n_all - len(estimator.alpha_))
+        engine.stage += f", from tree {n_known + 1} on"
     used = engine.map(find_used, rows.shards)
     total: Totals = engine.reduce(engine.map(shared_bins.totals, used), shared_bins.add_totals)
     estimator.learning_rate_ = estimator._rate(total.n_rows)
     trees: list[Tree] = []
     if total.n_rows:
         trees = _boost(estimator, engine, rows, used, total, validation, known, n_new)
-    kept = validation.n_kept(n_known + len(trees)) - n_known if validation else len(trees)
-    estimator._keep(known, trees[: max(kept, 0)], rows.n_features)
+    n_kept = n_known + len(trees)
+    if validation is not None:
+        n_kept = max(validation.n_kept(n_kept), n_first)
+        if known is not None and n_kept < n_known:  # the best round was before the interruption
+            known = known.first(n_kept)
+    estimator._keep(known, trees[: max(n_kept - n_known, 0)], rows.n_features)
     estimator.training_bound_ = None
     estimator.validation_ = np.array(validation.curve) if validation else None
 
@@ -134,8 +143,17 @@ def _boost(
     step = 1 if validation is not None or estimator.callbacks else AHEAD
     grown: list[Tree] = []
 
+    def so_far() -> BaseEstimator:
+        part = copy(estimator).set_params(callbacks=None, early_stopping=None)
+        part._keep(known, grown, rows.n_features)
+        part.training_bound_ = None
+        part.validation_ = np.array(validation.curve) if validation else None
+        return part
+
     def grow(number: int) -> Tree:
         if number == len(grown):
+            if rows.saved is not None and grown:  # training goes on after all of these
+                rows.saved.save_sometimes(so_far, "trees")
             grown.extend(gang.run("grow", draws[number : number + step], resume=grown))
         return grown[number]
 
@@ -171,6 +189,7 @@ class Rank:
         self._plan, self._pool, self._empty = plan, Team(threads), empty
         self._door = None if worker is None else Door(worker)
         self._ring: Any = None
+        self._stopped = False
         with one_thread():
             self._codes, self._losses, self._scores, self._keys = self._encoded(shards, used)
         self._grower: Grower | None = None
@@ -226,6 +245,8 @@ class Rank:
         trees: list[Tree] = []
         with one_thread():
             for draw in draws:
+                if self._stopped:
+                    raise ConnectionError("the fit was cancelled")
                 trees.append(self._grown(draw))
                 if len(trees[-1].nodes) == 1:
                     break
@@ -251,6 +272,12 @@ class Rank:
         from rankwright.rankers.boosting._kernels.predictor import walk_tree
 
         walk_tree(self._codes, tree.table(), tree.alpha, 0, len(self._scores), self._scores)
+
+    async def stop(self) -> None:
+        """End a call that is under way: Dask runs coroutines at once, beside it."""
+        self._stopped = True
+        if self._ring is not None:
+            self._ring.shut_down()
 
     def close(self) -> None:
         """End the threads and the connections."""

@@ -9,7 +9,7 @@ given, or spread over files, does not matter: only equal rows may be swapped.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,9 @@ from rankwright.data.vocabulary import Hashes, encode, hash_ids, hash_rows
 from rankwright.distributed.base import MANY_SHARDS, ShardedValues, block_bounds
 from rankwright.feedback.base import Grades
 from rankwright.rankers.early_stopping import EvalSet
+
+if TYPE_CHECKING:
+    from rankwright.distributed.checkpoints import SavedFit
 
 N_SHARDS = 64
 MANY_ROWS = 4_000_000  # from here on there are more shards, so that more workers have some
@@ -69,6 +72,7 @@ class ShardedRows:
     n_queries: int
     n_features: int
     eval_set: EvalSet | None = None
+    saved: SavedFit | None = None  # what an interrupted fit has learned
 
 
 def n_shards(n_rows: int) -> int:
