@@ -78,14 +78,13 @@ def categorical(rng: Random) -> Trees:
     plain = trees(rng)
     inner = plain.feature >= 0
     by_set = inner & (rng.random(len(inner)) < 0.6)
-    sets = [
-        np.sort(rng.permutation(40)[: rng.integers(1, 6)]) if chosen else np.zeros(0)
-        for chosen in by_set
-    ]
-    pointers = np.concatenate([[0], np.cumsum([len(part) for part in sets])]).astype(np.int64)
+    sets = {
+        node: np.sort(rng.permutation(40)[: rng.integers(1, 6)]) if chosen else np.zeros(0)
+        for node, chosen in enumerate(by_set)
+    }
     threshold = np.where(by_set, 0.0, np.round(plain.threshold) + 0.5)
-    values = np.concatenate(sets).astype(np.float64)
-    return replace(plain, threshold=threshold, cat_ptr=pointers, categories=values)
+    chosen = {node: values for node, values in sets.items() if len(values)}
+    return replace(plain, threshold=threshold).with_categories(chosen)
 
 
 def linear(rng: Random) -> Linear:

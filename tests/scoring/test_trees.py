@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -46,17 +47,13 @@ def random_trees(rng: np.random.Generator, n_trees: int, max_depth: int, with_ca
 
     root = [grow(max_depth) for _ in range(n_trees)]
     kinds = {"feature": int, "default": int, "low": int, "high": int}
-    ptr = np.concatenate([[0], np.cumsum([len(values) for values in lists])]).astype(np.int64)
-    return Trees(
+    trees = Trees(
         n_inputs=3,
         root=np.array(root, np.int64),
         weight=rng.normal(size=n_trees),
-        cat_ptr=ptr if with_cats else None,
-        categories=np.array([value for values in lists for value in values], np.float64)
-        if with_cats
-        else None,
         **{name: np.array(column, kinds.get(name, float)) for name, column in columns.items()},
     )
+    return trees.with_categories({n: values for n, values in enumerate(lists) if values})
 
 
 def walk(trees: Trees, row: Any) -> float:
@@ -65,9 +62,7 @@ def walk(trees: Trees, row: Any) -> float:
     for root, weight in zip(trees.root, trees.weight, strict=True):
         node = root
         while trees.feature[node] >= 0:
-            x, listed = row[trees.feature[node]], np.zeros(0)
-            if trees.cat_ptr is not None:
-                listed = trees.categories[trees.cat_ptr[node] : trees.cat_ptr[node + 1]]
+            x, listed = row[trees.feature[node]], trees.categories(node)
             up = x in listed if len(listed) else x > trees.threshold[node]
             if np.isnan(x):
                 up = trees.default[node] == 1
@@ -76,12 +71,21 @@ def walk(trees: Trees, row: Any) -> float:
     return score
 
 
+def _sets(trees: Trees) -> Any:
+    return tree_module.NO_SETS if trees._level_sets is None else trees._level_sets
+
+
 def _compiled_trees(trees: Trees, X: Any) -> Any:
     from rankwright.scoring import _kernels
 
-    nodes, scores = trees._nodes, np.zeros(len(X))
+    nodes, sets, scores = trees._nodes, trees._level_sets, np.zeros(len(X))
     default = nodes.default if np.isnan(X).any() else None
-    _kernels.add_trees(base.read_only(X), nodes, default, trees._categories, scores)
+    if sets is not None:
+        wide = np.empty((len(X), X.shape[1] + len(sets.feature)))
+        _kernels.append_levels(base.read_only(X), sets, wide)
+        assert wide.tobytes() == tree_module.append_levels(X, sets).tobytes()
+        X = wide
+    _kernels.add_trees(base.read_only(X), nodes, default, sets, scores)
     return scores
 
 
@@ -94,20 +98,24 @@ def test_numpy_and_compiled_trees_are_a_plain_walk_bit_for_bit(
     trees = random_trees(rng, int(rng.integers(1, 6)), max_depth, with_cats)
     X = rng.choice(VALUES, (int(rng.integers(1, 20)), 3))
     plain = np.array([walk(trees, row) for row in X])
-    assert tree_module._sum_trees(X, trees._nodes, trees._categories).tobytes() == plain.tobytes()
+    sets = trees._level_sets
+    wide = X if sets is None else tree_module.append_levels(X, sets)
+    assert tree_module._sum_trees(wide, trees._nodes, sets).tobytes() == plain.tobytes()
     assert _compiled_trees(trees, X).tobytes() == plain.tobytes()
 
 
 @settings(deadline=None, max_examples=60)
-@given(st.integers(0, 2**32 - 1), st.integers(0, 6))
-def test_masks_of_leaves_are_a_plain_walk_bit_for_bit(seed: int, max_depth: int) -> None:
+@given(st.integers(0, 2**32 - 1), st.integers(0, 6), st.booleans())
+def test_masks_of_leaves_are_a_plain_walk_bit_for_bit(
+    seed: int, max_depth: int, with_cats: bool
+) -> None:
     from rankwright.scoring import _kernels
 
     rng = np.random.default_rng(seed)
-    trees = random_trees(rng, int(rng.integers(1, 9)), max_depth, False)
+    trees = random_trees(rng, int(rng.integers(1, 9)), max_depth, with_cats)
     X = rng.choice(VALUES, (int(rng.integers(1, 200)), 3))
     scores = np.zeros(len(X))
-    _kernels.add_masked_trees(base.read_only(X), trees._masks, scores)
+    _kernels.add_masked_trees(base.read_only(X), trees._masks, _sets(trees), scores)
     assert scores.tobytes() == np.array([walk(trees, row) for row in X]).tobytes()
 
 
@@ -205,15 +213,18 @@ def test_no_rows_and_no_trees_score_nothing() -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"cat_ptr": None},
-        {"categories": None},
-        {"cat_ptr": np.array([0, 2, 2])},
-        {"cat_ptr": np.array([0, 2, 1, 2])},
-        {"cat_ptr": np.array([0, 0, 2, 2])},  # a leaf
-        {"cat_ptr": np.array([0, 3, 3, 3])},
-        {"categories": np.array([2.0, 1.0])},
-        {"categories": np.array([1.0, 1.0])},
-        {"categories": np.array([1.0, np.nan])},
+        {"set": None},
+        {"level": None},
+        {"set": np.array([0, -1])},
+        {"set": np.array([1, -1, -1])},  # there is one set
+        {"set": np.array([-1, 0, -1])},  # a leaf
+        {"set_ptr": np.array([0, 2])},
+        {"set_bits": np.array([3, 0], np.uint8)},
+        {"level_ptr": np.array([0, 1])},
+        {"level_ptr": np.array([0, 1, 2])},
+        {"level": np.array([2.0, 1.0])},
+        {"level": np.array([1.0, 1.0])},
+        {"level": np.array([1.0, np.nan])},
         {"threshold": np.array([0.5, 0.0, 0.0])},
     ],
     ids=str,
@@ -229,13 +240,48 @@ def test_categories_that_cannot_be_are_refused(changes: dict[str, Any]) -> None:
         "low": np.array([1, 0, 0]),
         "high": np.array([2, 0, 0]),
         "value": np.array([0.0, -1.0, 1.0]),
-        "cat_ptr": np.array([0, 2, 2, 2]),
-        "categories": np.array([1.0, 4.0]),
+        "set": np.array([0, -1, -1]),
+        "set_ptr": np.array([0, 1]),
+        "set_bits": np.array([3], np.uint8),
+        "level_ptr": np.array([0, 2]),
+        "level": np.array([1.0, 4.0]),
     }
     X = np.array([[1.0], [2.0], [4.0], [np.nan]])
     np.testing.assert_array_equal(Trees(**values).decision_function(X), [1.0, -1.0, 1.0, 1.0])
     with pytest.raises(DataError):
         Trees(**{**values, **changes})
+
+
+def test_sets_of_many_levels_are_a_plain_walk() -> None:
+    """20,000 levels of which nodes choose random halves; unknown values, and missing ones."""
+    rng = np.random.default_rng(0)
+    plain = random_trees(rng, 6, 4, False)
+    inner = np.flatnonzero(plain.feature >= 0)
+    chosen = {int(n): np.flatnonzero(rng.random(20_000) < 0.5) * 3.0 for n in inner}
+    threshold = np.where(plain.feature < 0, plain.threshold, 0.0)
+    trees = replace(plain, threshold=threshold).with_categories(chosen)
+    for node, values in chosen.items():
+        np.testing.assert_array_equal(trees.categories(node), values)
+    X = rng.integers(-5, 60_010, (60, 3)).astype(float)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    expected = np.array([walk(trees, row) for row in X])
+    assert trees.decision_function(X).tobytes() == expected.tobytes()
+    assert _compiled_trees(trees, X).tobytes() == expected.tobytes()
+
+
+def test_equal_sets_are_stored_once() -> None:
+    plain = random_trees(np.random.default_rng(3), 20, 3, False)
+    inner = np.flatnonzero(plain.feature == 1)
+    threshold = plain.threshold.copy()
+    threshold[inner] = 0.0
+    chosen = {int(node): [1.0, 5.0] if i % 2 else [2.0, 5.0] for i, node in enumerate(inner)}
+    trees = replace(plain, threshold=threshold).with_categories(chosen)
+    assert trees.set_ptr is not None
+    assert trees.set_ptr.tolist() == [0, 1, 2]
+    part = trees.first(4)
+    assert part.decision_function(np.ones((2, 3))).shape == (2,)
+    for node in np.flatnonzero(part.feature == 1).tolist():
+        assert part.categories(node).tolist() == chosen[node]
 
 
 def _additive(**changes: Any) -> Additive:

@@ -319,7 +319,6 @@ def _steps_tree(body: Additive, i: int) -> Node:
 
 def _tree(body: Trees, tree: int) -> Node:
     """A tree of nested nodes, its weight in its leaves; children come after their parents."""
-    pointers, values = body.cat_ptr, body.categories
     built: dict[int, Node] = {}
     stack = [int(body.root[tree])]
     order = []
@@ -333,9 +332,7 @@ def _tree(body: Trees, tree: int) -> Node:
             built[node] = Leaf(float(body.weight[tree] * body.value[node]))
             continue
         low, high = built.pop(int(body.low[node])), built.pop(int(body.high[node]))
-        chosen: tuple[float, ...] = ()
-        if pointers is not None and values is not None:
-            chosen = tuple(map(float, values[slice(*pointers[node : node + 2])]))
+        chosen = tuple(body.categories(node).tolist())
         feature, threshold = int(body.feature[node]), float(body.threshold[node])
         built[node] = Branch(feature, threshold, low, high, bool(body.default[node]), chosen)
     return built[int(body.root[tree])]

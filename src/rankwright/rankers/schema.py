@@ -114,6 +114,7 @@ TYPES = {
     "f4": "float32",
     "i": "int64",
     "i4": "int32",
+    "u1": "uint8",
     "n": "int64 or float64",
     "b": "bool",
     "U": "text",
@@ -207,7 +208,7 @@ def _learned(dtype: str) -> Callable[..., Learned]:
 floats = real = _learned("f")
 integers = integer = _learned("i")
 numbers = _learned("n")
-floats32, integers32 = _learned("f4"), _learned("i4")
+floats32, integers32, byte_array = _learned("f4"), _learned("i4"), _learned("u1")
 texts, flag = _learned("U"), _learned("b")
 
 

@@ -23,43 +23,64 @@ LANES = 8  # rows that descend a tree at the same time: the processor overlaps t
 
 
 @njit(cache=True, nogil=True)
-def _is_listed(values, start, stop, x):
-    """Whether x is one of values[start:stop], which ascend."""
-    while start < stop:
-        middle = (start + stop) >> 1
-        if values[middle] < x:
-            start = middle + 1
-        elif values[middle] == x:
-            return True
-        else:
-            stop = middle
-    return False
+def _level_place(x, sets, slot):
+    """Where the row of bits of a value starts: that of its level, of other values, or of NaN."""
+    start, stop = sets.ptr[slot], sets.ptr[slot + 1]
+    row = stop - start
+    if x != x:
+        row += 1
+    else:
+        low, high = start, stop
+        while low < high:
+            middle = (low + high) >> 1
+            if sets.level[middle] < x:
+                low = middle + 1
+            else:
+                high = middle
+        if low < stop and sets.level[low] == x:
+            row = low - start
+    return sets.start[slot] + row * sets.width[slot]
 
 
 @njit(cache=True, nogil=True)
-def _child(node, x, nodes, default, categories):
+def append_levels(X, sets, wide):
+    """Write the rows of X, and after them the places of the bits of each feature with sets.
+
+    sets  LevelSets, of trees
+    wide  (n_rows, n_columns + n_slots) float64, written
+    """
+    n_rows, n_columns = X.shape
+    for k in range(n_rows):
+        for column in range(n_columns):
+            wide[k, column] = X[k, column]
+        for slot in range(sets.feature.size):
+            wide[k, n_columns + slot] = _level_place(X[k, sets.feature[slot]], sets, slot)
+
+
+@njit(cache=True, nogil=True)
+def _child(node, x, nodes, default, sets):
     """The node that a row with the value x moves to; a leaf moves to itself.
 
-    The code has no branches unless there are categories: numba leaves lines out where ``default``
-    or ``categories`` is None.
+    The code has no branches unless there are sets: numba leaves lines out where ``default`` or
+    ``sets`` is None.
     """
     goes_right = x > nodes.threshold[node]
     if default is not None:
         goes_right |= (x != x) & (default[node] == 1)
-    if categories is not None:
-        start, stop = categories.ptr[node], categories.ptr[node + 1]
-        if start < stop and x == x:
-            goes_right = _is_listed(categories.value, start, stop, x)
+    if sets is not None:
+        byte = sets.byte[node]
+        if byte >= 0:
+            goes_right = (sets.bits[np.int64(x) + byte] & sets.bit[node]) != 0
     return nodes.child[2 * node + goes_right]
 
 
 @njit(cache=True, nogil=True)
-def add_trees(X, nodes, default, categories, scores):
+def add_trees(X, nodes, default, sets, scores):
     """Add weight * value of the leaf of every tree to the score of each row.
 
     nodes       Nodes, of trees
     default     (n_nodes,) int64: 1 if a row without a value goes right; None if X has no NaN
-    categories  Categories, of trees, or None
+    sets        LevelSets, of trees, and X as ``append_levels`` writes it; or None
     scores      (n_rows,) float64, changed
     """
     at = np.empty(LANES, np.int64)
@@ -74,17 +95,17 @@ def add_trees(X, nodes, default, categories, scores):
                 for _ in range(n_levels if n_lanes == LANES else 0):
                     for lane in range(LANES):  # a constant: LLVM unrolls this loop
                         x = X[first + lane, nodes.feature[at[lane]]]
-                        at[lane] = _child(at[lane], x, nodes, default, categories)
+                        at[lane] = _child(at[lane], x, nodes, default, sets)
                 for _ in range(n_levels if n_lanes < LANES else 0):
                     for lane in range(n_lanes):
                         x = X[first + lane, nodes.feature[at[lane]]]
-                        at[lane] = _child(at[lane], x, nodes, default, categories)
+                        at[lane] = _child(at[lane], x, nodes, default, sets)
                 for lane in range(n_lanes):
                     scores[first + lane] += weight * nodes.value[at[lane]]
 
 
 @njit(cache=True, nogil=True)
-def add_masked_trees(X, masks, scores):
+def add_masked_trees(X, masks, sets, scores):
     """The same sums as :func:`add_trees`.
 
     For each row and tree, no leaf is excluded at first. A node whose threshold is below the row's
@@ -94,16 +115,19 @@ def add_masked_trees(X, masks, scores):
     32 or 64 rows (QuickScorer, Lucchese et al., SIGIR 2015; RapidScorer, Ye et al., KDD 2018).
 
     masks   Masks, of trees
+    sets    LevelSets, of trees; empty arrays if there are none
     scores  (n_rows,) float64, changed
     """
     n_rows, n_bytes = X.shape[0], masks.leaf.shape[1] // 8
-    codes = np.zeros((2 * masks.feature.size, MASKED_ROWS), np.uint8)
+    n_columns = 2 * masks.feature.size
+    codes = np.zeros((n_columns + sets.width.sum(), MASKED_ROWS), np.uint8)
     excluded = np.empty((n_bytes, TREES, MASKED_ROWS), np.uint8)
     rows = excluded.reshape(n_bytes * TREES, MASKED_ROWS)
     leaf = np.empty(TREES * MASKED_ROWS, np.uint8)
     for start in range(0, n_rows, MASKED_ROWS):
         n = min(MASKED_ROWS, n_rows - start)
         _encode(X[start : start + n], masks, codes)
+        _copy_bits(X[start : start + n], sets, codes[n_columns:])
         for block in range(masks.block.size - 1):
             rows[:] = NONE
             for i in range(masks.block[block], masks.block[block + 1]):
@@ -111,6 +135,11 @@ def add_masked_trees(X, masks, scores):
                 first = U8(masks.step[i, 2]), U8(masks.step[i, 3])
                 second = U8(masks.step[i, 5]), U8(masks.step[i, 6])
                 _exclude(rows[row], codes[a], first, codes[b], second)
+            for i in range(masks.set_block[block], masks.set_block[block + 1]):
+                row, a, b = masks.set_step[i, 0], masks.set_step[i, 1], masks.set_step[i, 4]
+                first = U8(masks.set_step[i, 2]), U8(masks.set_step[i, 3])
+                second = U8(masks.set_step[i, 5]), U8(masks.set_step[i, 6])
+                _exclude_sets(rows[row], codes[a], first, codes[b], second)
             _find_leaves(excluded.reshape(n_bytes, TREES * MASKED_ROWS), leaf)
             values = masks.leaf[TREES * block : TREES * block + TREES]
             _add_leaves(leaf.reshape(TREES, MASKED_ROWS), values, scores[start : start + n])
@@ -157,6 +186,27 @@ def _exclude(excluded, a, first, b, second):
     (rank_a, mask_a), (rank_b, mask_b) = first, second
     for k in range(MASKED_ROWS):
         excluded[k] |= (mask_a if a[k] > rank_a else NONE) | (mask_b if b[k] > rank_b else NONE)
+
+
+@njit(cache=True, nogil=True)
+def _copy_bits(X, sets, codes):
+    """Copy the row of bits of every value: eight sets are a byte, and a column of codes."""
+    place, first = np.zeros(MASKED_ROWS, np.int64), 0
+    for slot in range(sets.feature.size):
+        for k in range(X.shape[0]):
+            place[k] = _level_place(X[k, sets.feature[slot]], sets, slot)
+        for i in range(sets.width[slot]):
+            for k in range(X.shape[0]):
+                codes[first + i, k] = sets.bits[place[k] + i]
+        first += sets.width[slot]
+
+
+@njit(cache=True, nogil=True)
+def _exclude_sets(excluded, a, first, b, second):
+    """As ``_exclude`` for two nodes with sets, (bit, mask) each."""
+    (bit_a, mask_a), (bit_b, mask_b) = first, second
+    for k in range(MASKED_ROWS):
+        excluded[k] |= (mask_a if a[k] & bit_a else NONE) | (mask_b if b[k] & bit_b else NONE)
 
 
 @njit(cache=True, nogil=True)

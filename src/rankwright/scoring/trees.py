@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rankwright._typing import BoolArray, FloatArray, IntArray
-from rankwright.scoring.base import Matrix, Scorer, by_dense_blocks, running_sum, score_rows
+from rankwright.runtime import require_memory
+from rankwright.scoring.base import (
+    Matrix,
+    Scorer,
+    by_dense_blocks,
+    read_only,
+    running_sum,
+    score_rows,
+)
 
 LEVELS = 4  # after so many levels, look for rows that have reached a leaf
-ROWS_FOR_MASKS = 16  # fewer pass through the trees one level at a time
+ROWS_FOR_MASKS = 16  # fewer pass through trees without sets of categories one level at a time
 MOST_LEAVES = 64  # of a tree whose leaves are bits
-MOST_CODES, MOST_COLUMNS = 255, 2**15  # numbers of 8 and, for two of each, of 16 bits
+MOST_CODES, MOST_COLUMNS = 255, 2**16  # numbers of 8 and of 16 bits
 TREES = 4  # whose leaves are found at once
 ONE = np.uint64(1)
+_SETS = ("set", "set_ptr", "set_bits", "level_ptr", "level")
 _NODE = ("feature", "threshold", "default", "low", "high", "value", "gain", "cover")  # (n_nodes,)
 
 
@@ -41,17 +51,37 @@ class Nodes(NamedTuple):
     child: IntArray
 
 
-class Categories(NamedTuple):
-    """Values that go right at node n: ``value[ptr[n] : ptr[n + 1]]``; none if n has a threshold.
+class LevelSets(NamedTuple):
+    """Sets of categories as a table of bits: a row per level of a feature, a bit per set.
 
-    ``known`` are the different values of all nodes, ``key`` the pairs (node, index in ``known``)
-    as ascending numbers node * len(known) + index.
+    A feature with m sets has rows of ceil(m / 8) bytes: one for each of its levels, one for other
+    values, and one for NaN, in which the bits are the defaults. The place of a row in ``bits`` is
+    looked up once for each row of X; a node then reads one bit.
+
+    Attributes
+    ----------
+    feature : (n_slots,) features with sets
+    ptr, level : the levels of slot s ascend from ``level[ptr[s]]`` on
+    start, width : (n_slots,) where the table of a slot starts, and the bytes of its rows
+    bits : (n_bytes,) uint8
+    byte, bit : (n_nodes,) the byte of a row that holds the set of a node, -1 for thresholds; and
+        the bit in it, as 1, 2, 4 ... 128
     """
 
+    feature: IntArray
     ptr: IntArray
-    value: FloatArray
-    known: FloatArray
-    key: IntArray
+    level: FloatArray
+    start: IntArray
+    width: IntArray
+    bits: NDArray[np.uint8]
+    byte: IntArray
+    bit: NDArray[np.uint8]
+
+
+_NONE = np.zeros(0, np.int64)
+NO_SETS = LevelSets(
+    _NONE, _NONE, np.zeros(0), _NONE, _NONE, np.zeros(0, np.uint8), _NONE, np.zeros(0, np.uint8)
+)
 
 
 class Masks(NamedTuple):
@@ -70,6 +100,10 @@ class Masks(NamedTuple):
     step : (n_steps, 7) uint16, one node or two of a tree: the row of eight leaves of the tree (4
         * byte + tree), and for both nodes column, rank and a mask. Where a row's code is above the
         rank, the leaves whose bits are set in the mask are not the row's
+    set_block, set_step : the same for nodes with sets of categories, in whose columns a byte of
+        ``LevelSets.bits`` is the code: a row of which the bit is set (instead of a rank that is
+        exceeded) does not have the leaves of the mask. The columns come after those of thresholds,
+        slot by slot
     leaf : (4 n_blocks, 8 n_bytes) weight * value of each leaf; n_bytes is 4 or 8
     """
 
@@ -78,6 +112,8 @@ class Masks(NamedTuple):
     threshold: FloatArray
     block: IntArray
     step: Any
+    set_block: IntArray
+    set_step: Any
     leaf: FloatArray
 
 
@@ -109,9 +145,11 @@ class Trees(Scorer):
     above ``threshold[n]``, to ``low[n]`` if not, and where it lacks the feature to ``high[n]`` if
     ``default[n]`` is 1. Children come after their parent; tree t starts at ``root[t]``.
 
-    A node with ``cat_ptr[n + 1] > cat_ptr[n]`` splits by category: a row goes to ``high[n]`` if its
-    feature is one of ``categories[cat_ptr[n] : cat_ptr[n + 1]]``, which ascend, and to ``low[n]``
-    with any other value; the threshold is 0. Without categories both arrays may be None.
+    A node with ``set[n] >= 0`` splits by category: a row goes to ``high[n]`` if its feature is in
+    that set, and to ``low[n]`` with any other value; the threshold is 0. The known values of
+    feature f are ``level[level_ptr[f] : level_ptr[f + 1]]``, which ascend. The bytes
+    ``set_bits[set_ptr[s] : set_ptr[s + 1]]`` of set s have a bit for each of them, the lowest bit
+    of a byte first. Nodes share equal sets. Without sets, all five arrays are None.
 
     ``gain`` and ``cover``, what the split of a node added and how many training rows came through,
     do not change scores; importances and Shapley values need them.
@@ -135,8 +173,11 @@ class Trees(Scorer):
     high: IntArray
     value: FloatArray
     absent_abstains: bool = False
-    cat_ptr: IntArray | None = None
-    categories: FloatArray | None = None
+    set: IntArray | None = None
+    set_ptr: IntArray | None = None
+    set_bits: NDArray[np.uint8] | None = None
+    level_ptr: IntArray | None = None
+    level: FloatArray | None = None
     gain: FloatArray | None = None
     cover: IntArray | None = None
     _width: ClassVar[str] = "n_inputs"
@@ -164,27 +205,59 @@ class Trees(Scorer):
             if getattr(self, name) is not None:
                 self._check_arrays(**{name: (n,)})
                 self._check_range(name, 0, np.inf)
-        self._check_categories()
+        self._check_sets()
 
-    def _check_categories(self) -> None:
-        if self.cat_ptr is None or self.categories is None:
-            neither = self.cat_ptr is None and self.categories is None
-            self._check(neither, "cat_ptr and categories go together; one of them is missing")
+    def _check_sets(self) -> None:
+        missing = [name for name in _SETS if getattr(self, name) is None]
+        if missing:
+            fault = f"{', '.join(_SETS)} go together; {missing[0]} is missing"
+            self._check(len(missing) == len(_SETS), fault)
             return
-        n, n_values = self.feature.size, self.categories.size
-        self._check_arrays(cat_ptr=(n + 1,), categories=(n_values,))
-        self._check_ascending("cat_ptr")
-        first, last = int(self.cat_ptr[0]), int(self.cat_ptr[-1])
-        fault = f"cat_ptr runs from {first} to {last}, not 0 to {n_values}"
-        self._check((first, last) == (0, n_values), fault)
-        listed = np.diff(self.cat_ptr) > 0
-        wrong = int((listed & ((self.feature < 0) | (self.threshold != 0.0))).sum())
-        self._check(not wrong, f"{wrong} nodes with categories are leaves or have a threshold")
-        repeats = np.flatnonzero(np.diff(self.categories) <= 0) + 1
-        within = repeats[~np.isin(repeats, self.cat_ptr)]  # not where the next node begins
-        self._check(
-            not len(within), f"categories: {len(within)} values are not above the one before"
-        )
+        n, (number, set_ptr, bits, level_ptr, level) = self.feature.size, self._sets
+        self._check_arrays(
+            set=(n,), set_ptr=(set_ptr.size,), set_bits=(bits.size,),
+            level_ptr=(self.n_inputs + 1,), level=(level.size,),
+        )  # fmt: skip
+        self._check_range("set", -1, set_ptr.size - 2)
+        for name, size in (("set_ptr", bits.size), ("level_ptr", level.size)):
+            ends = getattr(self, name)
+            self._check_ascending(name)
+            runs = ends.size > 0 and (ends[0], ends[-1]) == (0, size)
+            self._check(runs, f"{name} does not run from 0 to {size}")
+        at = np.flatnonzero(number >= 0)
+        wrong = int(((self.feature[at] < 0) | (self.threshold[at] != 0.0)).sum())
+        self._check(not wrong, f"{wrong} nodes with sets are leaves or have a threshold")
+        needed = (np.diff(level_ptr)[self.feature[at]] + 7) // 8
+        wrong = int((np.diff(set_ptr)[number[at]] != needed).sum())
+        self._check(not wrong, f"{wrong} nodes have sets of another number of levels")
+        repeats = np.flatnonzero(np.diff(level) <= 0) + 1
+        within = repeats[~np.isin(repeats, level_ptr)]  # not where the next feature begins
+        self._check(not len(within), f"level: {len(within)} values are not above the one before")
+
+    @property
+    def _sets(self) -> Any:
+        """The arrays of ``_SETS``, which are not None."""
+        return tuple(getattr(self, name) for name in _SETS)
+
+    def categories(self, node: int) -> FloatArray:
+        """The values that go right at a node; none if it has no set of categories."""
+        if self.set is None or self.set[node] < 0:
+            return np.zeros(0)
+        number, set_ptr, bits, level_ptr, level = self._sets
+        own = bits[slice(*set_ptr[number[node] : number[node] + 2])]
+        known = level[slice(*level_ptr[self.feature[node] : self.feature[node] + 2])]
+        chosen: FloatArray = known[np.unpackbits(own, count=known.size, bitorder="little") == 1]
+        return chosen
+
+    def with_categories(self, chosen: Mapping[int, Sequence[float] | FloatArray]) -> Self:
+        """The same trees, in which some nodes split by category: {node: values that go right}."""
+        return replace(self, **category_sets(self.n_inputs, self.feature, chosen))
+
+    def _listed(self) -> dict[int, FloatArray]:
+        """The categories of all nodes that have some."""
+        if self.set is None:
+            return {}
+        return {node: self.categories(node) for node in np.flatnonzero(self.set >= 0).tolist()}
 
     @classmethod
     def from_nodes(
@@ -198,22 +271,22 @@ class Trees(Scorer):
         nodes = [node for tree in trees for node in tree]
         start = np.cumsum([0, *map(len, trees)])
         first = np.repeat(start[:-1], np.diff(start))  # of the tree of each node
-        sizes = [len(node.categories) for node in nodes]
+        feature = np.array([node.feature for node in nodes], np.int64)
+        chosen = {n: node.categories for n, node in enumerate(nodes) if len(node.categories)}
         return cls(
             n_inputs=n_inputs,
             root=start[:-1],
             weight=np.array(weight, np.float64),
-            feature=np.array([node.feature for node in nodes], np.int64),
+            feature=feature,
             threshold=np.array([node.threshold for node in nodes], np.float64),
             default=np.array([node.default for node in nodes], np.int64),
             low=np.array([node.low for node in nodes], np.int64) + first,
             high=np.array([node.high for node in nodes], np.int64) + first,
             value=np.array([node.value for node in nodes], np.float64),
-            cat_ptr=np.cumsum([0, *sizes]) if any(sizes) else None,
-            categories=np.concatenate([n.categories for n in nodes]) if any(sizes) else None,
             gain=np.array([node.gain for node in nodes], np.float64),
             cover=np.array([node.cover for node in nodes], np.int64),
             absent_abstains=absent_abstains,
+            **category_sets(n_inputs, feature, chosen),
         )
 
     def part(self, first: int, stop: int) -> Trees:
@@ -231,11 +304,8 @@ class Trees(Scorer):
         for name in _NODE:
             array = getattr(self, name)
             arrays[name] = None if array is None else array[:end]
-        if self.cat_ptr is not None and self.categories is not None:
-            ends = self.cat_ptr[: end + 1]
-            arrays |= {"cat_ptr": ends, "categories": self.categories[: ends[-1]]}
-            if ends[-1] == 0:  # as from_nodes has it without categories
-                arrays |= {"cat_ptr": None, "categories": None}
+        chosen = {node: values for node, values in self._listed().items() if node < end}
+        arrays |= category_sets(self.n_inputs, arrays["feature"], chosen)
         return replace(self, **arrays)
 
     def joined(self, *others: Trees) -> Trees:
@@ -249,22 +319,20 @@ class Trees(Scorer):
                 parts = [part + start for part, start in zip(parts, starts, strict=True)]
             unknown = any(part is None for part in parts)
             arrays[name] = None if unknown else np.concatenate(parts)
-        if any(trees.cat_ptr is not None for trees in every):
-            none = [np.zeros(trees.feature.size, np.int64) for trees in every]
-            ends = [trees.cat_ptr for trees in every]
-            sizes = [n if e is None else np.diff(e) for e, n in zip(ends, none, strict=True)]
-            arrays["cat_ptr"] = np.cumsum(np.concatenate([[0], *sizes]))
-            known = [trees.categories for trees in every if trees.categories is not None]
-            arrays["categories"] = np.concatenate(known)
+        chosen = {
+            start + node: values
+            for trees, start in zip(every, starts, strict=True)
+            for node, values in trees._listed().items()
+        }
+        arrays |= category_sets(self.n_inputs, arrays["feature"], chosen)
         return replace(self, **arrays)
 
     def split_values(self, feature: int) -> FloatArray:
-        at = self.feature == feature
-        listed = np.zeros(0)
-        if self.cat_ptr is not None and self.categories is not None:
-            owner = np.repeat(np.arange(at.size), np.diff(self.cat_ptr))
-            listed = self.categories[at[owner]]
-            at = at & (np.diff(self.cat_ptr) == 0)
+        at, listed = self.feature == feature, np.zeros(0)
+        if self.set is not None:
+            at &= self.set < 0
+            _, _, _, level_ptr, level = self._sets
+            listed = level[slice(*level_ptr[feature : feature + 2])]
         below = np.nextafter(listed, -np.inf)  # a category is an interval of one value
         values = np.concatenate([self.threshold[at], listed, below])
         return np.unique(values[np.isfinite(values)])
@@ -274,37 +342,120 @@ class Trees(Scorer):
         return flat_nodes(self)
 
     @cached_property
-    def _categories(self) -> Categories | None:
-        if self.cat_ptr is None or self.categories is None or not self.categories.size:
-            return None
-        return flat_categories(self.cat_ptr, self.categories)
+    def _level_sets(self) -> LevelSets | None:
+        return None if self.set is None or (self.set < 0).all() else level_sets(self)
 
     @cached_property
     def _masks(self) -> Masks | None:
-        return leaf_masks(self) if self._categories is None else None
+        return leaf_masks(self, self._level_sets)
 
     def decision_function(self, X: Matrix) -> FloatArray:
-        nodes, categories, masks = self._nodes, self._categories, self._masks
+        nodes, sets, masks = self._nodes, self._level_sets, self._masks
         if isinstance(X, np.ndarray):
-            return score_trees(np.ascontiguousarray(X, np.float64), nodes, categories, masks)
-        used, column = np.unique(nodes.feature, return_inverse=True)
+            return score_trees(np.ascontiguousarray(X, np.float64), nodes, sets, masks)
+        used = np.unique(np.where(self.feature < 0, 0, self.feature))
+        in_slot = nodes.feature >= self.n_inputs
+        column = np.where(in_slot, nodes.feature - self.n_inputs + used.size, 0)
+        column[~in_slot] = np.searchsorted(used, nodes.feature[~in_slot])
         dense = nodes._replace(feature=column)
         if masks is not None:
             masks = masks._replace(feature=np.searchsorted(used, masks.feature))
-        score = lambda rows: score_trees(rows, dense, categories, masks)  # noqa: E731
+        if sets is not None:
+            sets = sets._replace(feature=np.searchsorted(used, sets.feature))
+        score = lambda rows: score_trees(rows, dense, sets, masks)  # noqa: E731
         return by_dense_blocks(X, used, self.absent_abstains, score)
+
+
+def category_sets(n_inputs: int, feature: IntArray, chosen: Mapping[int, Any]) -> dict[str, Any]:
+    """The fields of sets of a ``Trees``, from the values that go right at some nodes.
+
+    Sets are numbered as nodes first use them, so the first trees of a sum have the first sets.
+    """
+    if not chosen:
+        return dict.fromkeys(_SETS)
+    nodes = np.array(sorted(chosen), np.int64)
+    lists = [np.asarray(chosen[node], np.float64) + 0.0 for node in nodes.tolist()]
+    sizes, values = np.array([*map(len, lists)]), np.concatenate(lists)
+    owner = np.repeat(np.arange(nodes.size), sizes)
+    number, packed = np.full(feature.size, -1), list[Any]()
+    level_ptr, levels = np.zeros(n_inputs + 1, np.int64), list[FloatArray]()
+    found: dict[tuple[int, bytes], int] = {}
+    key: list[tuple[int, bytes]] = [(0, b"")] * nodes.size
+    for used in np.unique(feature[nodes]).tolist():
+        own = feature[nodes] == used
+        entries = own[owner]
+        level, index = np.unique(values[entries], return_inverse=True)
+        at = np.cumsum(own)[owner[entries]] - 1
+        width = (level.size + 7) // 8
+        require_memory(
+            float(own.sum()) * width,
+            f"{own.sum():,} sets of {level.size:,} categories of feature {used}",
+            "Use fewer categories.",
+        )
+        bits = np.zeros((int(own.sum()), width), np.uint8)
+        np.bitwise_or.at(bits, (at, index >> 3), np.left_shift(1, index & 7).astype(np.uint8))
+        for place, row in zip(np.flatnonzero(own).tolist(), bits, strict=True):
+            key[place] = used, row.tobytes()
+        level_ptr[used + 1] = level.size
+        levels.append(level)
+    for node, one in zip(nodes.tolist(), key, strict=True):
+        if one not in found:
+            found[one] = len(found)
+            packed.append(np.frombuffer(one[1], np.uint8))
+        number[node] = found[one]
+    set_ptr = np.cumsum([0, *map(len, packed)])
+    arrays = number, set_ptr, np.concatenate(packed), np.cumsum(level_ptr), np.concatenate(levels)
+    return dict(zip(_SETS, arrays, strict=True))
+
+
+def level_sets(trees: Any) -> LevelSets:
+    """The layout of the sets of a ``Trees``."""
+    number, set_ptr, set_bits, level_ptr, level = trees._sets
+    at = np.flatnonzero(number >= 0)
+    feature = np.unique(trees.feature[at])
+    byte, bit = np.full(number.size, -1), np.zeros(number.size, np.uint8)
+    sizes, tables = [], list[Any]()
+    for slot, used in enumerate(feature.tolist()):
+        nodes = at[trees.feature[at] == used]
+        n_levels = int(level_ptr[used + 1] - level_ptr[used])
+        # Nodes with equal sets differ where they send missing values to different sides.
+        pairs = 2 * number[nodes] + (trees.default[nodes] == 1)
+        distinct, index = np.unique(pairs, return_inverse=True)
+        table = np.zeros((n_levels + 2, -(-distinct.size // 8)), np.uint8)
+        for first in range(0, distinct.size, 8):
+            part = distinct[first : first + 8]
+            start = set_ptr[part // 2][:, None] + np.arange((n_levels + 7) // 8)
+            goes = np.unpackbits(set_bits[start], axis=1, count=n_levels, bitorder="little")
+            column = np.packbits(goes, axis=0, bitorder="little")
+            table[:n_levels, first // 8] = column[0]
+            table[n_levels + 1, first // 8] = np.packbits(part % 2 == 1, bitorder="little")[0]
+        byte[nodes], bit[nodes] = index // 8, np.left_shift(1, index % 8)
+        sizes.append((slot, n_levels, table.shape[1]))
+        tables.append(table.ravel())
+    _, n_levels_of, width = np.array(sizes).T
+    start = np.cumsum([0, *map(len, tables)])[:-1]
+    known = [level[slice(*level_ptr[used : used + 2])] for used in feature.tolist()]
+    return LevelSets(
+        feature.astype(np.int64), np.cumsum([0, *n_levels_of]), np.concatenate(known), start,
+        width.astype(np.int64), np.concatenate(tables), byte, bit,
+    )  # fmt: skip
 
 
 def flat_nodes(trees: Any) -> Nodes:
     """The layout of a ``Trees``."""
     leaf, itself = trees.feature < 0, np.arange(trees.feature.size)
+    feature = np.where(leaf, 0, trees.feature)
+    by_set = np.zeros(leaf.size, bool) if trees.set is None else trees.set >= 0
+    if by_set.any():  # their features are those that ``append_levels`` adds to X
+        slots = np.unique(feature[by_set])
+        feature[by_set] = trees.n_inputs + np.searchsorted(slots, feature[by_set])
     children = [np.where(leaf, itself, child) for child in (trees.low, trees.high)]
     return Nodes(
         root=trees.root.astype(np.int64),
         depth=_depths(trees),
         weight=trees.weight.astype(np.float64),
-        feature=np.where(leaf, 0, trees.feature),
-        threshold=np.where(leaf, np.inf, trees.threshold),
+        feature=feature,
+        threshold=np.where(leaf | by_set, np.inf, trees.threshold),
         default=np.where(leaf, 0, trees.default),
         value=trees.value.astype(np.float64),
         child=np.stack(children, axis=1).ravel(),
@@ -337,15 +488,8 @@ def owners(trees: Any) -> IntArray:
     return owner
 
 
-def flat_categories(ptr: IntArray, value: FloatArray) -> Categories:
-    known, index = np.unique(value, return_inverse=True)
-    node = np.repeat(np.arange(ptr.size - 1), np.diff(ptr))
-    key = node * max(known.size, 1) + index
-    return Categories(ptr.astype(np.int64), value.astype(np.float64), known, key)
-
-
 def score_trees(
-    X: FloatArray, nodes: Nodes, categories: Categories | None, masks: Masks | None = None
+    X: FloatArray, nodes: Nodes, sets: LevelSets | None, masks: Masks | None = None
 ) -> FloatArray:
     """The sum over trees of weight * (value of the leaf of each row).
 
@@ -353,19 +497,43 @@ def score_trees(
     """
 
     def add_compiled(module: Any, rows: FloatArray, scores: FloatArray) -> None:
-        if masks is not None and len(rows) >= ROWS_FOR_MASKS:
-            module.add_masked_trees(rows, masks, scores)
+        if masks is not None and len(rows) >= (ROWS_FOR_MASKS if sets is None else 1):
+            module.add_masked_trees(rows, masks, NO_SETS if sets is None else sets, scores)
             return
         default = nodes.default if np.isnan(rows).any() else None
-        module.add_trees(rows, nodes, default, categories, scores)
+        if sets is not None:
+            wide = np.empty((len(rows), rows.shape[1] + sets.feature.size))
+            module.append_levels(rows, sets, wide)
+            rows = read_only(wide)
+        module.add_trees(rows, nodes, default, sets, scores)
 
     def add_plain(rows: FloatArray) -> FloatArray:
-        return _sum_trees(rows, nodes, categories)
+        return _sum_trees(rows if sets is None else append_levels(rows, sets), nodes, sets)
 
     return score_rows(X, nodes.root.size, nodes.root.size, add_compiled, add_plain)
 
 
-def _sum_trees(X: FloatArray, nodes: Nodes, categories: Categories | None) -> FloatArray:
+def append_levels(X: FloatArray, sets: LevelSets) -> FloatArray:
+    """X with a column more for each feature with sets: the places of its rows of bits."""
+    wide = np.empty((X.shape[0], X.shape[1] + sets.feature.size))
+    wide[:, : X.shape[1]] = X
+    for slot, feature in enumerate(sets.feature.tolist()):
+        wide[:, X.shape[1] + slot] = level_places(X[:, feature], sets, slot)
+    return wide
+
+
+def level_places(x: FloatArray, sets: LevelSets, slot: int) -> IntArray:
+    """Where the rows of bits of the values of one feature start."""
+    level = sets.level[slice(*sets.ptr[slot : slot + 2])]
+    row = np.searchsorted(level, x)
+    if level.size:
+        row[level.take(np.minimum(row, level.size - 1)) != x] = level.size
+    row[np.isnan(x)] = level.size + 1
+    places: IntArray = sets.start[slot] + row * sets.width[slot]
+    return places
+
+
+def _sum_trees(X: FloatArray, nodes: Nodes, sets: LevelSets | None) -> FloatArray:
     """All rows in all trees descend one level at a time."""
     (n_rows, width), n_trees = X.shape, nodes.root.size
     flat, has_nan = X.ravel(), bool(np.isnan(X).any())
@@ -375,7 +543,7 @@ def _sum_trees(X: FloatArray, nodes: Nodes, categories: Categories | None) -> Fl
     start = np.tile(np.arange(n_rows) * width, n_trees)  # of the row in ``flat``
     for level in range(1, int(nodes.depth.max(initial=0)) + 1):
         x = flat.take(start + nodes.feature.take(at))
-        at = nodes.child.take(2 * at + goes_right_at(x, at, nodes, categories, has_nan))
+        at = nodes.child.take(2 * at + goes_right_at(x, at, nodes, sets, has_nan))
         if level % LEVELS == 0:
             moving = np.flatnonzero(nodes.child.take(2 * at) != at)
             if 2 * moving.size < at.size:
@@ -388,34 +556,22 @@ def _sum_trees(X: FloatArray, nodes: Nodes, categories: Categories | None) -> Fl
 
 
 def goes_right_at(
-    x: FloatArray, at: IntArray, nodes: Nodes, categories: Categories | None, has_nan: bool = True
+    x: FloatArray, at: IntArray, nodes: Nodes, sets: LevelSets | None, has_nan: bool = True
 ) -> BoolArray:
-    """Whether rows with the values x go right at the nodes ``at``."""
+    """Whether rows with the values x go right at the nodes ``at``; places of bits at sets."""
     goes_right = x > nodes.threshold.take(at)
     if has_nan:
         goes_right |= np.isnan(x) & (nodes.default.take(at) == 1)
-    if categories is not None:
-        _decide_categories(goes_right, x, at, categories)
+    if sets is not None:
+        byte = sets.byte.take(at)
+        pairs = np.flatnonzero(byte >= 0)
+        bits = sets.bits.take(x.take(pairs).astype(np.int64) + byte.take(pairs))
+        goes_right[pairs] = (bits & sets.bit.take(at.take(pairs))) != 0
     return goes_right
 
 
-def _decide_categories(
-    goes_right: BoolArray, x: FloatArray, at: IntArray, categories: Categories
-) -> None:
-    """Correct ``goes_right`` at the nodes that split by category."""
-    listed = categories.ptr.take(at + 1) > categories.ptr.take(at)
-    pairs = np.flatnonzero(listed & ~np.isnan(x))
-    if not pairs.size:
-        return
-    x, at = x[pairs], at[pairs]
-    index = np.minimum(np.searchsorted(categories.known, x), categories.known.size - 1)
-    key = at * categories.known.size + index
-    entry = np.minimum(np.searchsorted(categories.key, key), categories.key.size - 1)
-    goes_right[pairs] = (categories.known[index] == x) & (categories.key[entry] == key)
-
-
-def leaf_masks(trees: Any) -> Masks | None:
-    """The masks of a ``Trees`` without categories; None if a tree has more than 64 leaves."""
+def leaf_masks(trees: Any, sets: LevelSets | None) -> Masks | None:
+    """The masks of a ``Trees`` and its sets; None if a tree has more than 64 leaves."""
     low, high, levels, owner = trees.low, trees.high, inner_levels(trees), owners(trees)
     n_leaves, first = np.ones(owner.size, np.int64), np.zeros(owner.size, np.int64)
     for inner in reversed(levels):
@@ -426,20 +582,34 @@ def leaf_masks(trees: Any) -> Masks | None:
     for inner in levels:  # the leaves of a tree are numbered from low to high
         first[low[inner]], first[high[inner]] = first[inner], first[inner] + n_leaves[low[inner]]
     nodes = np.concatenate([np.zeros(0, np.int64), *levels])
-    feature, ptr, threshold, column, rank = _code_columns(trees, nodes)
-    if feature.size > MOST_COLUMNS:
+    by_set = np.zeros(nodes.size, bool) if sets is None else sets.byte[nodes] >= 0
+    column, rank = np.zeros((2, nodes.size), np.int64)
+    feature, ptr, threshold, *codes = _code_columns(trees, nodes[~by_set])
+    column[~by_set], rank[~by_set] = codes
+    n_columns = 2 * feature.size
+    if sets is not None:
+        first_column = n_columns + np.cumsum([0, *sets.width])
+        slot, own = np.searchsorted(sets.feature, trees.feature[nodes[by_set]]), nodes[by_set]
+        column[by_set] = first_column[slot] + sets.byte[own]
+        rank[by_set] = sets.bit[own]
+        n_columns = int(first_column[-1])
+    if n_columns > MOST_COLUMNS:
         return None
     n_bytes, n_blocks = -(-most // 32) * 4, -(-trees.root.size // TREES)
     n_low, lowest = n_leaves[low[nodes]].astype(np.uint64), first[nodes].astype(np.uint64)
     excluded = (ONE << n_low) - ONE << lowest
     mask = excluded[:, None] >> np.arange(0, 8 * n_bytes, 8, dtype=np.uint64) & np.uint64(255)
     at, byte = np.nonzero(mask)
-    parts = (column[at], rank[at], mask[at, byte])
-    block, step = _steps(owner[nodes[at]], byte, parts, n_blocks)
+    steps: list[Any] = []
+    for chosen in (~by_set[at], by_set[at]):
+        node, own = at[chosen], byte[chosen]
+        parts = (column[node], rank[node], mask[node, own])
+        steps += _steps(owner[nodes[node]], own, parts, n_blocks)
     leaves = np.flatnonzero((trees.feature < 0) & (owner >= 0))
     leaf = np.zeros((TREES * n_blocks, 8 * n_bytes))
     leaf[owner[leaves], first[leaves]] = trees.weight[owner[leaves]] * trees.value[leaves]
-    return Masks(feature, ptr, threshold, block, step, leaf)
+    block, step, set_block, set_step = steps
+    return Masks(feature, ptr, threshold, block, step, set_block, set_step, leaf)
 
 
 def _code_columns(trees: Any, nodes: IntArray) -> Any:

@@ -42,9 +42,7 @@ def value_of(trees: Trees, cover: Any, row: Any, known: set[int]) -> float:
         if feature not in known:
             share = cover[high] / cover[node] if cover[node] else 0.5
             return float(share * walk(high) + (1 - share) * walk(low))
-        listed = np.zeros(0)
-        if trees.cat_ptr is not None:
-            listed = trees.categories[trees.cat_ptr[node] : trees.cat_ptr[node + 1]]
+        listed = trees.categories(node)
         up = row[feature] in listed if len(listed) else row[feature] > trees.threshold[node]
         if np.isnan(row[feature]):
             up = trees.default[node] == 1

@@ -157,7 +157,9 @@ def test_fit_more_and_warm_start_equal_one_longer_fit(data: Any, tmp_path: Path)
     for model in (part.fit_more(5), loaded, warm):
         np.testing.assert_array_equal(model.decision_function(X), whole.decision_function(X))
         np.testing.assert_array_equal(model.validation_, whole.validation_)
-        np.testing.assert_array_equal(model.node_cat_ptr_, whole.node_cat_ptr_)
+        np.testing.assert_array_equal(model.node_set_, whole.node_set_)
+        np.testing.assert_array_equal(model.node_set_bits_, whole.node_set_bits_)
+        np.testing.assert_array_equal(model.node_level_, whole.node_level_)
         assert model.best_iteration_ == 12
 
 
@@ -256,8 +258,9 @@ def test_a_categorical_split_separates_categories_that_no_threshold_does(data: A
     options: Any = {**SMALL, "max_leaf_nodes": 2, "n_estimators": 1}
     X = X[:, [3]]
     model = rw.LambdaMART(**options, categorical_features=[0]).fit(X, y, qid=qid)
-    high = model.node_categories_.tolist()
-    assert model.node_cat_ptr_.tolist() == [0, len(high), len(high), len(high)]
+    high = model.node_level_.tolist()  # one set: every known category is in it
+    assert model.node_set_.tolist() == [0, -1, -1]
+    assert np.unpackbits(model.node_set_bits_).sum() == len(high)
     scores = dict(zip(range(6), model.decision_function(np.arange(6.0)[:, None]), strict=True))
     assert scores[2] > scores[4]
     assert 2.0 in high

@@ -19,7 +19,7 @@ from rankwright.rankers.boosting.grower import Tree
 from rankwright.rankers.boosting.weak_learners.estimators import EstimatorRanking, EstimatorSum
 from rankwright.rankers.boosting.weak_learners.features import WeakRanking
 from rankwright.rankers.early_stopping import Validation
-from rankwright.rankers.schema import floats, integers, numbers
+from rankwright.rankers.schema import byte_array, floats, integers, numbers
 from rankwright.scoring.base import Scorer, columns_of
 from rankwright.scoring.linear import Additive, Slopes
 from rankwright.scoring.trees import Trees
@@ -111,15 +111,18 @@ LEARNED = {
     "node_value_": floats("n_nodes", optional=True),
     "node_gain_": floats("n_nodes", low=0.0, optional=True),
     "node_cover_": integers("n_nodes", low=0, optional=True),
-    "node_cat_ptr_": integers("n_nodes_and_1", low=0, optional=True),
-    "node_categories_": floats("n_categories", optional=True),
+    "node_set_": integers("n_nodes", low=-1, optional=True),
+    "node_set_ptr_": integers("n_sets_and_1", low=0, optional=True),
+    "node_set_bits_": byte_array("n_set_bytes", optional=True),
+    "node_level_ptr_": integers("n_features_and_1", low=0, optional=True),
+    "node_level_": floats("n_levels", optional=True),
 }
 
 
 # The fields of Trees that are learned attributes named node_..._
 NODE = (
-    "feature", "threshold", "default", "low", "high", "value", "gain", "cover", "cat_ptr",
-    "categories",
+    "feature", "threshold", "default", "low", "high", "value", "gain", "cover", "set",
+    "set_ptr", "set_bits", "level_ptr", "level",
 )  # fmt: skip
 
 

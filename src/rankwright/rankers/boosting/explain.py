@@ -22,7 +22,7 @@ from rankwright.rankers.schema import at_least, optional
 from rankwright.runtime import map_blocks, n_threads, ranges
 from rankwright.scoring.base import Scorer, columns_of, row_blocks
 from rankwright.scoring.linear import Additive, Slopes
-from rankwright.scoring.trees import Trees, goes_right_at
+from rankwright.scoring.trees import Trees, goes_right_at, level_places
 
 VALUES_PER_BLOCK = 1 << 22
 
@@ -257,9 +257,18 @@ def _decisions(trees: Trees, X: Any) -> BoolArray:
     goes_right = np.zeros((X.shape[0], trees.feature.size), bool)
     inner = np.flatnonzero(trees.feature >= 0)
     used, column_of = np.unique(trees.feature[inner], return_inverse=True)
+    sets = trees._level_sets
+    by_set = np.zeros(trees.feature.size, bool) if sets is None else sets.byte >= 0
     for rows, i, column in columns_of(X, used, trees.absent_abstains):
-        nodes = inner[column_of == i]
-        at, x = np.repeat(nodes, len(column)), np.tile(column, len(nodes))
-        right = goes_right_at(x, at, trees._nodes, trees._categories)
-        goes_right[rows, nodes] = right.reshape(len(nodes), -1).T
+        for with_set in (False, True):
+            nodes = inner[(column_of == i) & (by_set[inner] == with_set)]
+            if not nodes.size:
+                continue
+            values = column
+            if with_set and sets is not None:
+                slot = int(np.searchsorted(sets.feature, used[i]))
+                values = level_places(column, sets, slot).astype(np.float64)
+            at, x = np.repeat(nodes, len(column)), np.tile(values, len(nodes))
+            right = goes_right_at(x, at, trees._nodes, sets)
+            goes_right[rows, nodes] = right.reshape(len(nodes), -1).T
     return goes_right

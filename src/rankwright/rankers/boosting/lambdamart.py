@@ -17,6 +17,7 @@ from rankwright.data.vocabulary import Hashes, mix
 from rankwright.exceptions import ParameterError
 from rankwright.feedback.base import Grades
 from rankwright.feedback.losses import loss_names
+from rankwright.feedback.pair_weights import pointers
 from rankwright.rankers import schema
 from rankwright.rankers.boosting.binning import QuantileBins
 from rankwright.rankers.boosting.ensemble import LEARNED, gain_shares, tree_attributes, trees_of
@@ -180,9 +181,11 @@ class LambdaMART(BoostedRanker):
         The nodes of all trees: the feature (-1 for a leaf), the value that rows exceed that go to
         ``node_high_``, whether missing values go there, the children, the value of a leaf, the gain
         of the split, and the number of training rows.
-    node_cat_ptr_, ``node_categories_`` : arrays or None
-        Node n is categorical if ``node_cat_ptr_[n + 1] > node_cat_ptr_[n]``; the values between
-        these positions of ``node_categories_`` go to ``node_high_``.
+    node_set_, ``node_set_ptr_``, ``node_set_bits_``, ``node_level_ptr_``, ``node_level_`` : arrays
+        The categories that go to ``node_high_``, as sets of bits, or None without any. Node n has
+        the set s = ``node_set_[n]``, -1 for a threshold; its bytes are ``node_set_bits_`` from
+        ``node_set_ptr_[s]`` on, with a bit for each of the known values of the feature f, which are
+        ``node_level_`` from ``node_level_ptr_[f]`` on.
     feature_importances_ : (n_features,) array
         The share of each feature in the gain of all splits.
     learning_rate_ : float
@@ -278,6 +281,7 @@ class LambdaMART(BoostedRanker):
     _abstains: ClassVar = True
 
     training_bound_: float | None
+    node_level_ptr_: IntArray | None
 
     def __init__(
         self,
@@ -391,6 +395,13 @@ class LambdaMART(BoostedRanker):
         narrow = super()._narrowed(used)
         narrow.categorical_features = self._feature_mask(self.n_features_in_)[used]
         return narrow
+
+    def _widen(self, used: Any) -> None:
+        super()._widen(used)
+        if self.node_level_ptr_ is not None:
+            sizes = np.zeros(self.n_features_in_, np.int64)
+            sizes[used] = np.diff(self.node_level_ptr_)
+            self.node_level_ptr_ = pointers(sizes)
 
     def _fit(
         self,
