@@ -279,13 +279,17 @@ def test_a_query_is_judged_to_its_end_before_the_next_one(judge_at) -> None:
 def test_the_judged_model_is_served_with_the_features_of_the_queue(judge_at) -> None:
     client = judge_at()
     html = start_judging(client)
-    button = fields(html, "/judge/undo")
+    button = fields(html, "/judge/undo") | {"sure": "yes"}
     assert client.post("/judge/model", data=button).status_code == 409
     for _ in range(8):  # the higher x, the better
         document = fields(html)["document"]
         html = grade(client, html, value=document[1:])
     assert "Serve this model" not in html
-    assert "Serve this model" in client.get("/judge/lead?mode=grades").text
+    assert "Serve this model" not in client.get("/judge/lead?mode=grades").text
+    assert "Serve this model" in client.get("/").text
+    before = client.get("/v1/models").json()["models"]
+    assert client.post("/judge/model", data=button | {"sure": ""}).status_code == 422
+    assert client.get("/v1/models").json()["models"] == before
     page = client.post("/judge/model", data=button)
     assert page.url.path == "/"
     model = next(m for m in client.get("/v1/models").json()["models"] if m["active"])
@@ -293,3 +297,20 @@ def test_the_judged_model_is_served_with_the_features_of_the_queue(judge_at) -> 
     items = [{"id": str(x), "features": {"x": x}} for x in (1, 3, 2)]
     answer = client.post("/v1/rank", json={"query": "salt", "items": items}).json()
     assert [item["id"] for item in answer["items"]] == ["3", "2", "1"]
+    first = model["version"]
+    undo = fields(client.get("/judge?mode=grades").text, "/judge/undo")
+    assert client.post("/judge/undo", data=undo).status_code == 200
+    client.post("/judge/model", data=button)
+    assert "Roll back" in client.get("/").text
+    assert client.post("/models/rollback", data=button | {"sure": ""}).status_code == 422
+    client.post("/models/rollback", data=button)
+    assert [m["version"] for m in client.get("/v1/models").json()["models"] if m["active"]] == [
+        first
+    ]
+
+
+def test_the_start_page_does_not_name_other_judges(judge_at) -> None:
+    client = judge_at()
+    grade(client, start_judging(client))
+    other = client.get("/judge").text
+    assert "Judges so far" not in other

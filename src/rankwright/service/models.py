@@ -291,6 +291,11 @@ class Models(ModelView):
             self._activate(key)
         return self.info(key)
 
+    def has_previous(self) -> bool:
+        """Whether there is an activation to undo."""
+        state = self._state
+        return any(key in state.models for _, key in state.history)
+
     def roll_back(self) -> ModelInfo:
         """Undo the last activation."""
         with self._lock:

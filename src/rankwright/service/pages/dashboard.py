@@ -18,11 +18,13 @@ from rankwright.exceptions import RankwrightError
 from rankwright.service.api.candidates import candidates, score
 from rankwright.service.api.types import RankRequest
 from rankwright.service.judging.state import Judging
-from rankwright.service.log.entries import Event, decode_event, describe
+from rankwright.service.log.entries import MODES, Event, decode_event, describe
 from rankwright.service.pages.rendering import (
     loss_table,
     page_list,
+    read_form,
     require,
+    require_confirmation,
     series_table,
 )
 
@@ -46,13 +48,21 @@ class RankedRow(NamedTuple):
 
 
 class Dashboard:
-    """Handler of ``/``; it reads only."""
+    """Handlers of ``/`` and of its button to roll back."""
 
     def __init__(self, service: Service, judging: Judging | None) -> None:
         self.service, self.judging = service, judging
 
     def routes(self) -> list[BaseRoute]:
-        return page_list(self.service, [("GET", "/", self.page)])
+        handlers = [("GET", "/", self.page), ("POST", "/models/rollback", self.roll_back)]
+        return page_list(self.service, handlers)
+
+    async def roll_back(self, request: Request) -> Response:
+        """Undo the last activation."""
+        require(request, "admin")
+        require_confirmation(await read_form(request))
+        await run_in_threadpool(self.service.models.roll_back)
+        return RedirectResponse("/", 303)
 
     async def page(self, request: Request) -> Response:
         scopes = request.scope["principal"].scopes
@@ -73,6 +83,8 @@ class Dashboard:
             "note": service.models.note,
             "faults": service.faults(),
             "models": service.models.infos(),
+            "modes": MODES,
+            "has_previous": service.models.has_previous(),
             "active": service.models.active_versions(),
             "n_entries": last,
             "requests": self._requests(),

@@ -27,6 +27,7 @@ from rankwright.service.pages.rendering import (
     read_form,
     render_markdown,
     require,
+    require_confirmation,
     series_table,
 )
 
@@ -142,7 +143,9 @@ class JudgePages:
     async def serve_model(self, request: Request) -> Response:
         """Let the model that learned from the judgments rank, from now on."""
         require(request, "admin")
-        mode = _mode(await read_form(request))
+        form = await read_form(request)
+        mode = _mode(form)
+        require_confirmation(form)
         await run_in_threadpool(self._activate, mode)
         return RedirectResponse("/", 303)
 
@@ -265,7 +268,7 @@ class JudgePages:
         response = self.service.render(
             request, "judge_start.html", fault=fault, modes=MODES, queue=self.judging.queue,
             name=self._judge(request) or "", fixed=self._principal_name(request),
-            judges=self.judging.judges, guidelines=self.guidelines,
+            guidelines=self.guidelines,
         )  # fmt: skip
         response.status_code = status
         return response

@@ -45,6 +45,12 @@ def _shown(service: Service, handler: Handler) -> Handler:
     return run
 
 
+def require_confirmation(form: Mapping[str, str]) -> None:
+    """Refuse a form without its checkbox, which a browser can be made to leave out."""
+    if form.get("sure") != "yes":
+        raise HttpProblem(422, "The change was not confirmed. Check the box and send it again.")
+
+
 def require(request: Request, scope: str) -> None:
     """Refuse a request whose token may not do this."""
     principal = request.scope["principal"]

@@ -10,6 +10,23 @@ document.addEventListener("keydown", (event) => {
   else document.addEventListener("DOMContentLoaded", () => onKey(event), { once: true });
 });
 
+const waiting = []; // keys that were pressed while an answer was on its way
+let timer = 0;
+document.addEventListener("htmx:after:swap", () => {
+  if (waiting.length && !timer) timer = setTimeout(pressWaiting, 0);
+});
+
+function pressWaiting() {
+  timer = 0;
+  if (document.querySelector(".htmx-request")) timer = setTimeout(pressWaiting, 5);
+  else if (waiting.length) {
+    const key = waiting.shift();
+    onKey({ key, target: document.body, preventDefault() {} });
+    // A key that sends nothing is followed by the next; an answer is followed by its swap.
+    if (!document.querySelector(".htmx-request")) timer = setTimeout(pressWaiting, 20);
+  }
+}
+
 function onKey(event) {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   const target = event.target;
@@ -18,8 +35,12 @@ function onKey(event) {
     if (event.key === "Escape") target.blur();
     return;
   }
-  // While an answer is on its way, the next item has not been seen yet.
-  if (document.querySelector(".htmx-request")) return;
+  // While an answer is on its way, keys wait for the next item.
+  if (document.querySelector(".htmx-request")) {
+    event.preventDefault();
+    if (!event.repeat) waiting.push(event.key);
+    return;
+  }
   if (slide(event) || event.repeat) return;
   const onControl = target.matches("button, a, summary");
   if (onControl && (event.key === "Enter" || event.key === " ")) return;
@@ -90,6 +111,7 @@ document.addEventListener("htmx:after:swap", () => {
 for (const name of ["htmx:response:error", "htmx:error"]) {
   document.addEventListener(name, (event) => {
     const status = event.detail?.ctx?.response?.status;
+    waiting.length = 0;
     const reason = status ? `the server answered ${status}` : "the server cannot be reached";
     document.getElementById("alert").textContent = `Not saved: ${reason}. Reload the page.`;
   });
