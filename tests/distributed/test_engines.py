@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -86,3 +87,22 @@ def test_a_missing_package_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(ModuleNotFoundError, match=r'pip install "rankwright\[cluster\]"'):
         open_engine("tcp://127.0.0.1:9")
+
+
+def test_the_names_of_tasks_tell_their_stage(judged, client):
+    names = set()
+    submit = client.submit
+
+    def watched(*arguments, key, **options):
+        names.add(key.rsplit("-", 1)[0])
+        return submit(*arguments, key=key, **options)
+
+    client.submit = watched
+    try:
+        with warnings.catch_warnings(), rw.engine(client):
+            warnings.simplefilter("ignore")
+            rw.LambdaMART(n_estimators=1).fit(judged.X, judged.y, qid=judged.qid)
+    finally:
+        del client.submit
+    assert {"rankwright-Rank", "rankwright-find_used"} <= names
+    assert "rankwright-value" not in names

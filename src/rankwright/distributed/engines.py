@@ -261,7 +261,8 @@ class DaskEngine(Engine):
 
     def _apply(self, function: Callable[..., Any], *arguments: Any) -> Any:
         self._check()
-        future = self.client.submit(function, *arguments, pure=False, key=_key(arguments))
+        key = _key((*arguments[:1], function))
+        future = self.client.submit(function, *arguments, pure=False, key=key)
         self._started.add(future)
         return future
 
@@ -269,7 +270,7 @@ class DaskEngine(Engine):
         from dask import config
 
         with config.set({"distributed.admin.large-graph-warning-threshold": "1TiB"}):
-            return self._apply(_identity, _Boxed(value))
+            return self._apply(_received, _Boxed(value))
 
     def exchange(
         self, values: ShardedValues, split: Any, merge: Any, n_values: int
@@ -278,7 +279,11 @@ class DaskEngine(Engine):
         parts = [self._apply(split_pieces, split, block, n) for block in values.blocks]
         blocks = [
             self._apply(
-                merged_pieces, merge, i, n, *(self._apply(_item, part, i) for part in parts)
+                merged_pieces,
+                merge,
+                i,
+                n,
+                *(self._apply(_piece_for_block, part, i) for part in parts),
             )
             for i in range(n)
         ]
@@ -286,7 +291,9 @@ class DaskEngine(Engine):
 
     def adopt(self, delayed: Sequence[Any]) -> ShardedValues:
         futures = self.client.compute(list(delayed))
-        return ShardedValues(tuple(self._apply(_listed, f) for f in futures), (1,) * len(futures))
+        return ShardedValues(
+            tuple(self._apply(_partition, f) for f in futures), (1,) * len(futures)
+        )
 
     @contextmanager
     def gang(
@@ -533,22 +540,23 @@ class _Boxed:
         self.value = value
 
 
-def _identity(box: _Boxed) -> Any:
+def _received(box: _Boxed) -> Any:
     return aligned(box.value, writable=True)
 
 
-def _listed(value: object) -> list[Any]:
+def _partition(value: object) -> list[Any]:
     return [value]
 
 
-def _item(values: Any, index: int) -> Any:
+def _piece_for_block(values: Any, index: int) -> Any:
     return values[index]
 
 
 def _key(arguments: tuple[Any, ...]) -> str:
     """The name of a task; the dashboard groups tasks by its beginning."""
-    names = [getattr(a, "__name__", "") for a in arguments[:1]]
-    return f"rankwright-{names[0] if names and names[0] else 'value'}-{uuid4().hex}"
+    functions = (getattr(argument, "func", argument) for argument in arguments)  # of a partial
+    names = [name for f in functions if (name := getattr(f, "__name__", ""))]
+    return f"rankwright-{names[0].strip('_') if names else 'value'}-{uuid4().hex}"
 
 
 def _address(client: Any) -> str:
