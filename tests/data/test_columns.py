@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import rankwright as rw
-from rankwright.data import items_from_frame, make_shop
+from rankwright.data import items_from_frame, make_shop, read_items, validate
 from rankwright.data.columns import Encoding, Rules, fit_encoding, kind_of
 from rankwright.exceptions import CellError, DataError, FileFormatError, ParameterError
 
@@ -378,3 +378,70 @@ def test_a_warning_of_new_levels_names_the_file(shop, tmp_path):
     for name in ("b.parquet", "b.jsonl"):
         with pytest.warns(rw.exceptions.UnknownLevelWarning, match=name):
             rw.read_items(tmp_path / name, like=model)
+
+
+def test_a_field_that_a_json_line_leaves_out_is_missing(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text(
+        '{"query": 1, "grade": 1, "price": 3, "color": "red"}\n'
+        '{"query": 1, "grade": 0, "stock": 2, "color": "blue"}\n'
+        '{"query": 1, "grade": 0, "price": 4}\n'
+    )
+    items = read_items(path, verbose=False)
+    assert items.feature_names == ("price", "color=blue", "color=red", "color=(missing)", "stock")
+    expected = [[3, 0, 1, 0, np.nan], [np.nan, 1, 0, 0, 2], [4, 0, 0, 1, np.nan]]
+    np.testing.assert_array_equal(items.X, expected)
+    path.write_text('{"grade": 1, "features": [1, 2]}\n{"grade": 0, "features": [1]}\n')
+    with pytest.raises(DataError, match="1 numbers here and 2 before"):
+        read_items(path)
+
+
+@pytest.mark.parametrize("role", ["query", "grade"])
+def test_a_json_line_without_its_query_or_grade_is_refused(tmp_path, role):
+    rows = [{"query": 1, "grade": k, "price": k} for k in range(3)]
+    del rows[1][role]
+    path = tmp_path / "a.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    with pytest.raises(DataError, match="row 1"):
+        read_items(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason", "fix"),
+    [
+        (b"query,grade,price\rq,1,3\rq,0,2\r", "CR alone", "convert the line ends"),
+        (b"query,grade,,price\nq,1,3,4\nq,0,2,3\n", "without a name", "every column a name"),
+        (b"query,grade,price\nq,nan,3\nq,0,2\n", "not a finite number", "nobody graded"),
+    ],
+)
+def test_faults_of_a_csv_file_come_with_advice(tmp_path, content, reason, fix):
+    path = tmp_path / "a.csv"
+    path.write_bytes(content)
+    with pytest.raises(DataError) as caught:
+        read_items(path)
+    assert reason in str(caught.value.message)
+    assert fix in str(caught.value.fix)
+
+
+def test_a_second_column_named_like_a_grade_is_pointed_out(tmp_path, capsys):
+    path = tmp_path / "a.csv"
+    path.write_text("query,grade,label,price\nq,1,5,3\nq,0,6,2\n")
+    items = read_items(path)
+    assert items.feature_names == ("label", "price")
+    printed = capsys.readouterr().err
+    assert "the grade is grade" in printed
+    assert "kinds={'label': 'drop'}" in printed
+
+
+def test_a_wrong_cell_of_a_frame_comes_with_advice():
+    frame = pd.DataFrame({"query": ["a"] * 4, "price": [1.5, 0.5, "x", 2], "grade": [1, 0, 1, 2]})
+    with pytest.raises(CellError, match=r"row 2.*kinds={'price': 'text'}.*drop="):
+        items_from_frame(frame, y="grade", qid="query")
+
+
+def test_check_names_the_columns_that_reading_leaves_out(tmp_path):
+    path = tmp_path / "shop.csv"
+    make_shop(30, random_state=0).write(path)
+    findings = validate(path)
+    left_out = next(finding for finding in findings if finding.rule == "columns left out")
+    assert "row_id" in str(left_out.reason)

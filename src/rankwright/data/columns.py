@@ -679,10 +679,9 @@ def reading_table(read: Sequence[Read]) -> Message:
     kinds = [r for r in read if r.kind in KINDS]
     parts: list[Any] = ["\n".join(lines)]
     if kinds:
-        example = min(kinds, key=lambda r: (r.kind != "drop", r.kind == "number"))
-        other = "text" if example.kind == "number" else "number"
-        if example.kind not in ("drop", "number"):
-            other = "drop"
+        # Left-out columns first, then those with a reason to look at.
+        example = min(kinds, key=lambda r: (r.kind != "drop", not r.why, r.kind == "number"))
+        other = "number" if example.kind == "drop" else "drop"
         parts += ["\nto change it: ", Setting("kinds", {example.name: other})]
     return Message(*parts)
 

@@ -190,6 +190,7 @@ def validate(
         content, lines, bad = read_leniently(source, kind, **options)
         findings = [Finding("readable", "FAIL", b.reason, b.line, b.fix) for b in bad]
         findings = findings or [Finding("readable", "PASS", str(content))]
+        findings += _left_out(content)
     if isinstance(content, Ratings):
         findings += apply_rules(RATING_RULES, content, lines)
     elif isinstance(content, Items):
@@ -206,6 +207,13 @@ def validate(
                 against = read_items(name, **options, like=like)
             findings.append(check_against(content, against, lines, name))
     return Findings(source, findings)
+
+
+def _left_out(content: Any) -> list[Finding]:
+    """Columns of a table that reading left out by itself: constants, ids, free text."""
+    read = getattr(content, "read", ())
+    names = [f"{column.name} ({column.why})" for column in read if column.kind == "drop"]
+    return [Finding("columns left out", "PASS", ", ".join(names))] if names else []
 
 
 def _validate_log(content: Any, path: str, kind: str) -> Findings:

@@ -172,7 +172,7 @@ def test_there_are_sixty_bad_lines_of_each_kind():
         (lambda text: text + b"\x00", 3, "NUL"),
         (lambda text: text.replace(b"d2", b"d\x00"), 2, "NUL"),
         (lambda text: text.replace(b"d2", b"d\xe9"), 2, "not utf-8"),
-        (lambda text: text.replace(b"\n", b"\r"), 1, "fields"),
+        (lambda text: text.replace(b"\n", b"\r"), 1, "CR alone"),
     ],
 )
 def test_a_file_that_is_no_text_of_ours_is_refused(tmp_path, read, good, spoil, line, reason):

@@ -345,6 +345,9 @@ def read_text(path: str | os.PathLike[str], encoding: str = "utf-8") -> Text:
     nul = text.data.find(b"\x00")
     if nul >= 0:
         text.refuse_byte(nul, "a NUL byte", "the file is damaged or not text: copy it again")
+    if b"\n" not in text.data and b"\r" in text.data.strip():
+        fix = "convert the line ends, for example with tr '\\r' '\\n'"
+        text.refuse_byte(text.data.strip().index(b"\r"), "lines end with CR alone", fix)
     return text
 
 

@@ -265,8 +265,11 @@ def read_items(
 
 
 def is_plain(items: Items) -> bool:
-    """Whether a table had nothing but numbers, none of which was left out."""
-    return items.encoding is None and all(column.kind != "drop" for column in items.read)
+    """Whether a table had nothing but numbers, with nothing to say about them."""
+    noted = (
+        read for read in items.read if read.kind == "drop" or (read.kind == "number" and read.why)
+    )
+    return items.encoding is None and not any(noted)
 
 
 def items_from_piece(
@@ -371,7 +374,10 @@ def _read_table(
         items = _read_columns(path, source, layout, reading)
     roles = {"grade": "y", "query": "qid", "id": "docid", "weight": "weight"}
     found = [role for role, option in roles.items() if columns.get(option) is None]
-    read = (r._replace(why="its name") if r.kind in found else r for r in items.read)
+    read = [r._replace(why="its name") if r.kind in found else r for r in items.read]
+    for k, column in enumerate(read):
+        if column.kind == "number" and plain_name(column.name) in COLUMN_NAMES["y"]:
+            read[k] = column._replace(why=f"a feature: the grade is {layout['y']}")
     return replace(items, read=tuple(read))
 
 

@@ -48,8 +48,9 @@ def is_index(name: str) -> bool:
 def read_jsonl(path: str | os.PathLike[str]) -> Columns:
     """The columns of a file with one JSON object per line, gzipped or not.
 
-    Every object has the same fields: numbers, texts, true, false or null (which is missing). A list
-    ``"features": [0.1, 0.2]`` becomes the columns ``1``, ``2``, ...; an object, a column per name.
+    Fields are numbers, texts, true, false or null (which is missing); a field that a line leaves
+    out is null there. A list ``"features": [0.1, 0.2]`` becomes the columns ``1``, ``2``, ..., as
+    many in every line; an object, a column per name.
 
     Examples
     --------
@@ -61,15 +62,17 @@ def read_jsonl(path: str | os.PathLike[str]) -> Columns:
     """
     text = read_text(path)
     rows: list[dict[str, Any]] = []
+    width = None
     for number, content in json_rows(text):
-        row = _flatten(text, number, content)
-        if rows and row.keys() != rows[0].keys():
-            name = sorted(row.keys() ^ rows[0].keys())[0]
-            problem = "is missing" if name in rows[0] else "is new"
-            reason = f'field "{name}" {problem} here'
-            text.refuse(number, 1, reason, "give every line the same fields")
-        rows.append(row)
-    return {name: column_of_values([row[name] for row in rows]) for name in rows[0]}
+        features = content.get("features")
+        if isinstance(features, list):
+            width = len(features) if width is None else width
+            if len(features) != width:
+                reason = f'"features" has {len(features)} numbers here and {width} before'
+                text.refuse(number, 1, reason, "give every line the same features")
+        rows.append(_flatten(text, number, content))
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: column_of_values([row.get(name) for row in rows]) for name in names}
 
 
 def read_jsonl_rows(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
@@ -105,6 +108,7 @@ def column_of_values(values: list[Any]) -> NDArray[Any]:
     return np.array([np.nan if value is None else value for value in values])
 
 
+NO_GRADE = "remove the items that nobody graded, or grade them"
 Column = str | int
 Meaning = Mapping[str, float] | str | None  # of words in the column of the grades
 
@@ -230,7 +234,12 @@ def items_from_frame(
     """
     chosen = {"features": features, "one_hot": one_hot, "drop": drop, "kinds": kinds}
     columns = {"y": y, "qid": qid, "docid": docid, "weight": weight, **chosen}
-    return items_of_columns(frame, columns, grades, encode_as)
+    try:
+        return items_of_columns(frame, columns, grades, encode_as)
+    except CellError as error:
+        settings = Setting("kinds", {error.name: "text"}), Setting("drop", [error.name])
+        fix = Message("If it is text, give ", settings[0], "; to leave it out, ", settings[1], ".")
+        raise error.replaced(fix=fix) from None
 
 
 def items_of_columns(
@@ -434,6 +443,9 @@ def text_rows(
     first = fields.tokens[: fields.n_fields]
     if header is None:
         header = has_names(first)
+        if not header and "" in first and has_names([name for name in first if name]):
+            fault = "the header has a column without a name"
+            fields.refuse(0, first.index(""), fault, "give every column a name")
     if not header:
         return fields, [f"column {index}" for index in range(fields.n_fields)], False
     if fields.n_rows == 1:
@@ -499,6 +511,8 @@ def _parse_grades(
         except FileFormatError as error:
             if error.kind != "not a number" or not words:
                 raise
+            if MISSING.issuperset(words):
+                raise error.replaced(fix=NO_GRADE) from None
             n_words = sum(cell in words for cell in cells)
             kind = "text grades" if n_words > WORD_SHARE * len(cells) else "bad grade"
             raise error.replaced(kind=kind, fix=grade_advice(words)) from None
