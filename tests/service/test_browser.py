@@ -302,8 +302,8 @@ def test_axe_finds_no_violation_on_error_and_sign_in_pages(
     for token in ("wrong", "0123456789abcdef"):  # the form, then the form with its fault
         check_access(page, source)
         page.fill("#token", token)
-        page.keyboard.press("Enter")
-        page.wait_for_load_state()
+        with page.expect_navigation():
+            page.keyboard.press("Enter")
     page.get_by_role("heading", name="Dashboard").wait_for()
     assert page.goto(address + "/nowhere").status == 404
     check_access(page, source)
