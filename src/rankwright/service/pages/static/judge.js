@@ -10,20 +10,18 @@ document.addEventListener("keydown", (event) => {
   else document.addEventListener("DOMContentLoaded", () => onKey(event), { once: true });
 });
 
-const waiting = []; // keys that were pressed while an answer was on its way
-let timer = 0;
+// Keys that are pressed while an answer is on its way wait for the next item, and keep their order.
+const waiting = [];
+let sending = false;
+document.addEventListener("submit", () => (sending = true), true);
 document.addEventListener("htmx:after:swap", () => {
-  if (waiting.length && !timer) timer = setTimeout(pressWaiting, 0);
+  sending = false;
+  setTimeout(pressWaiting, 0);
 });
 
 function pressWaiting() {
-  timer = 0;
-  if (document.querySelector(".htmx-request")) timer = setTimeout(pressWaiting, 5);
-  else if (waiting.length) {
-    const key = waiting.shift();
-    onKey({ key, target: document.body, preventDefault() {} });
-    // A key that sends nothing is followed by the next; an answer is followed by its swap.
-    if (!document.querySelector(".htmx-request")) timer = setTimeout(pressWaiting, 20);
+  while (waiting.length && !sending) {
+    press({ key: waiting.shift(), target: document.body, preventDefault() {} });
   }
 }
 
@@ -35,12 +33,16 @@ function onKey(event) {
     if (event.key === "Escape") target.blur();
     return;
   }
-  // While an answer is on its way, keys wait for the next item.
-  if (document.querySelector(".htmx-request")) {
+  if (sending || waiting.length) {
     event.preventDefault();
     if (!event.repeat) waiting.push(event.key);
     return;
   }
+  press(event);
+}
+
+function press(event) {
+  const target = event.target;
   if (slide(event) || event.repeat) return;
   const onControl = target.matches("button, a, summary");
   if (onControl && (event.key === "Enter" || event.key === " ")) return;
@@ -112,6 +114,7 @@ for (const name of ["htmx:response:error", "htmx:error"]) {
   document.addEventListener(name, (event) => {
     const status = event.detail?.ctx?.response?.status;
     waiting.length = 0;
+    sending = false;
     const reason = status ? `the server answered ${status}` : "the server cannot be reached";
     document.getElementById("alert").textContent = `Not saved: ${reason}. Reload the page.`;
   });
