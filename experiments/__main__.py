@@ -10,7 +10,7 @@ Each ``experiments/<paper>/table_*.py`` or ``figure_*.py`` has a ``main(argv)``;
 paper's figures next to ours and writes its results under ``experiments/_results``. ``--quick``
 runs a few trials instead of the paper's number; other options go to the experiment. Without names,
 every experiment runs that has no result of the present code yet (with ``--again``, all of them).
-``report`` also lists the results that older code gave.
+``report`` also lists the results that older code gave, with the modules that changed since.
 """
 
 from __future__ import annotations
@@ -81,8 +81,9 @@ def report(argv: list[str]) -> None:
     print(f"{paths.output}, {paths.html}: {len(records)} of {len(names)} experiments")
     older = older_parts(text)
     print(f"{len(older)} results are of older code{':' * bool(older)}")
-    for name in older:
-        print(f"  {name}")
+    for name, changed in older.items():
+        since = f": {', '.join(changed[:4])}{' ...' * (len(changed) > 4)}" if changed else ""
+        print(f"  {name}{since}")
 
 
 if __name__ == "__main__":

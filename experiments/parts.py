@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from experiments.sources import loaded_folders, source_hash
+from experiments.sources import changed_modules, loaded_modules, module_hashes
 
 RESULTS = Path(__file__).parent / "_results"
 
@@ -19,14 +19,13 @@ def kept(name: str, part: str, compute: Callable[[], Any]) -> Any:
     part : the name of the part in it, with everything that its result depends on
     """
     path = RESULTS / name / f"{part}.json"
-    source = source_hash(loaded_folders())
     if path.is_file():
         found = json.loads(path.read_text("utf-8"))
-        if found["source"] == source:
+        if "modules" in found and not changed_modules(found["modules"]):
             return found["result"]
     result = compute()
     path.parent.mkdir(parents=True, exist_ok=True)
     half = path.with_suffix(".half")
-    half.write_text(json.dumps({"source": source_hash(loaded_folders()), "result": result}))
+    half.write_text(json.dumps({"modules": module_hashes(loaded_modules()), "result": result}))
     half.rename(path)
     return result

@@ -13,17 +13,15 @@ import os
 import subprocess
 import sys
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from experiments.sources import loaded_folders, source_hash
+from experiments.sources import changed_modules, hash_of, loaded_modules, module_hashes
 
 from rankwright import __version__
-from rankwright.data.io.files import atomic_write
-from rankwright.report.page import environment
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "_results"
@@ -49,7 +47,7 @@ class Record:
     files : dict of name to content of the result files it wrote
     options : list of str, what the experiment was told besides ``--quick``
     source : str, hash of the code that was measured
-    folders : list of str, where that code is
+    modules : dict of file to hash of its code: the modules that were loaded
     """
 
     name: str
@@ -66,7 +64,7 @@ class Record:
     files: dict[str, Any] = field(default_factory=dict)
     options: list[str] = field(default_factory=list)
     source: str = ""
-    folders: list[str] = field(default_factory=list)
+    modules: dict[str, str] = field(default_factory=dict)
 
     def is_current(self, quick: bool) -> bool:
         """Whether running it again would give nothing new."""
@@ -74,7 +72,7 @@ class Record:
 
     def is_of_present_code(self) -> bool:
         """Whether the code that it measured is still the same."""
-        return bool(self.source) and self.source == source_hash(self.folders)
+        return bool(self.modules) and not changed_modules(self.modules)
 
     def summary(self) -> str:
         """One line for a list."""
@@ -105,8 +103,10 @@ def latest_record(name: str) -> Record | None:
     for quick in (False, True):
         path = record_path(name, quick=quick)
         if path.is_file():
+            known = {entry.name for entry in fields(Record)}
             try:
-                return Record(**json.loads(path.read_text("utf-8")))
+                found = json.loads(path.read_text("utf-8"))
+                return Record(**{name: found[name] for name in found if name in known})
             except (ValueError, TypeError) as error:
                 sys.exit(f"{path} is not a record of an experiment ({error}); delete it")
     return None
@@ -147,7 +147,10 @@ def run_here(name: str, target: Path, options: list[str]) -> None:
     kept = {path: when for path, when in before.items() if os.path.realpath(path) in reread}
     fresh = [path for path, when in _result_files().items() if before.get(path) != when]
     tables = [path for path in dict.fromkeys([*fresh, *kept]) if path.parent == RESULTS]
-    folders = loaded_folders()
+    hashes = module_hashes(loaded_modules())
+    from rankwright.data.io.files import atomic_write  # now: not among the modules measured
+    from rankwright.report.page import environment
+
     record = Record(
         name=name,
         about=(module.__doc__ or "").strip().partition("\n")[0],
@@ -161,8 +164,8 @@ def run_here(name: str, target: Path, options: list[str]) -> None:
         data={_shown(path): _sha256(path) for path in sorted(opened)},
         output=tee.text.getvalue(),
         options=[option for option in options if option != "--quick"],
-        source=source_hash(folders),
-        folders=folders,
+        source=hash_of(hashes),
+        modules=hashes,
         files={p.name: json.loads(p.read_text("utf-8")) for p in tables if p.suffix == ".json"},
     )
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from experiments.sources import call_in_worker, note_worker
 from sklearn.pipeline import make_pipeline
 from threadpoolctl import threadpool_limits
 
@@ -138,8 +139,8 @@ def run_jobs(ratings: Any, work: Callable[..., float], jobs: list[Job], n_all: i
     start = time.perf_counter()
     with ProcessPoolExecutor(initializer=_prepare, initargs=(ratings,)) as pool:
         seconds = []
-        for done in as_completed([pool.submit(work, job) for job in jobs]):
-            seconds.append(done.result())
+        for done in as_completed([pool.submit(call_in_worker, work, job) for job in jobs]):
+            seconds.append(note_worker(done.result()))
             left = f"{len(seconds)} of {len(jobs)}, {time.perf_counter() - start:.0f} s"
             print(left, file=sys.stderr, flush=True)
     if jobs:

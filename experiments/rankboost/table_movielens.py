@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 from experiments.rankboost.recsys_peers import PEERS, Scored
+from experiments.sources import call_in_worker, note_worker
 
 import rankwright as rw
 from rankwright.recommend.evaluation import split_by_time, split_ratings
@@ -111,12 +112,15 @@ def one_split(title: str, ratings: rw.Ratings, ours_only: bool) -> dict[str, dic
 def run(quick: bool, ours_only: bool) -> dict[str, Any]:
     ratings = rw.load_dataset("movielens-100k" if quick else "movielens-1m")
     with ProcessPoolExecutor(len(SPLITS)) as pool:
-        waiting = {title: pool.submit(one_split, title, ratings, ours_only) for title in SPLITS}
+        waiting = {
+            title: pool.submit(call_in_worker, one_split, title, ratings, ours_only)
+            for title in SPLITS
+        }
     results = {}
     heads = ("pooled", "per user", "NDCG@10", "AP(top)", "fit CPU", "score CPU")
     for title, found in waiting.items():
         print(f"\n{title:<30}" + "".join(f"{head:>10}" for head in heads), flush=True)
-        for name, figures in found.result().items():
+        for name, figures in note_worker(found.result()).items():
             print(f"{name:<30}" + "".join(f"{each:>10.4g}" for each in figures.values()))
             results[f"{title} | {name}"] = figures
     return results

@@ -113,15 +113,54 @@ def test_a_report_lists_results_of_older_code(tmp_path: Path) -> None:
     run(tmp_path, "toy")
     assert "0 results are of older code" in run(tmp_path, "report").stdout
     record = json.loads((experiments / "_results" / "records" / "toy--table_1.json").read_text())
-    source = f"Source {record['source']} of experiments/toy, rankwright"
-    assert source in (experiments / "RESULTS.md").read_text()
+    text = (experiments / "RESULTS.md").read_text()
+    assert f"Source {record['source']}, {len(record['modules'])} modules" in text
+    assert f"experiments/toy (table_1 {record['modules']['experiments/toy/table_1.py']})" in text
     script.write_text("# a comment\n" + TOY.replace("nothing at all", "another docstring"))
     assert "0 results are of older code" in run(tmp_path, "report").stdout
     assert "has a result already" in run(tmp_path).stderr
     script.write_text(TOY.replace("0.51", "0.52"))
-    assert "1 results are of older code:\n  toy/table_1\n" in run(tmp_path, "report").stdout
+    older = "1 results are of older code:\n  toy/table_1: experiments/toy/table_1.py\n"
+    assert older in run(tmp_path, "report").stdout
     assert "of older code" in run(tmp_path, "list").stdout
     assert "has a result already" not in run(tmp_path).stderr
+
+
+WORKER = """
+from concurrent.futures import ProcessPoolExecutor
+from experiments.sources import call_in_worker, note_worker
+import rankwright as rw
+def work():
+    return rw.PRank().fit([[0.0], [1.0]], [1, 2]).coef_.tolist()
+def main(argv=None):
+    with ProcessPoolExecutor(1) as pool:
+        print(note_worker(pool.submit(call_in_worker, work).result()))
+"""
+
+
+def test_a_record_names_the_modules_that_the_run_and_its_workers_loaded(tmp_path: Path) -> None:
+    experiments = checkout(tmp_path, WORKER)
+    (experiments / "toy" / "never_loaded.py").write_text("x = 1\n")
+    run(tmp_path, "toy")
+    record = json.loads((experiments / "_results" / "records" / "toy--table_1.json").read_text())
+    modules = record["modules"]
+    assert {"experiments/toy/table_1.py", "rankwright/rankers/online/prank.py"} <= set(modules)
+    assert "rankwright/rankers/online/_kernels/prank.py" in modules
+    loaded = {name.rpartition("/")[0] for name in modules}
+    others = {"rankwright/rankers/boosting", "rankwright/report", "rankwright/persist"}
+    assert not loaded & others
+    (experiments / "toy" / "never_loaded.py").write_text("x = 2\n")
+    assert "0 results are of older code" in run(tmp_path, "report").stdout
+
+
+def test_a_record_of_other_fields_is_one_of_older_code(tmp_path: Path) -> None:
+    experiments = checkout(tmp_path, TOY)
+    run(tmp_path, "toy")
+    path = experiments / "_results" / "records" / "toy--table_1.json"
+    record = json.loads(path.read_text())
+    del record["modules"]
+    path.write_text(json.dumps({**record, "folders": ["rankwright"]}))
+    assert "of older code" in run(tmp_path, "list").stdout
 
 
 def test_results_without_a_source_are_of_older_code(tmp_path: Path) -> None:
