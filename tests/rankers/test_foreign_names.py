@@ -144,13 +144,13 @@ def test_a_category_without_any_value_is_no_information():
     np.testing.assert_array_equal(model.decision_function(empty), plain.decision_function(X))
 
 
-def test_categories_of_a_data_frame_name_the_codes_of_an_encoder():
+def test_categories_of_a_data_frame_are_taken_with_and_without_an_encoder():
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame({"price": [1.0, 2, 3, 4], "color": pd.Categorical(list("aabb"))})
     ranker = rw.LambdaMART(categorical_features=["color"], n_estimators=2, min_samples_leaf=1)
-    with pytest.raises(rw.DataError, match="'color': 'codes'"):
-        ranker.fit(frame, [0, 1, 0, 1])
+    alone = ranker.fit(frame, [0, 1, 0, 1]).decision_function(frame)
     encoder = rw.features.TableEncoder(kinds={"color": "codes"})
     ranker.set_params(categorical_features=[1])
     model = rw.RankPipeline([("encode", encoder), ("rank", ranker)]).fit(frame, [0, 1, 0, 1])
+    assert (model.decision_function(frame) == alone).all()
     assert model.rank(frame)[[1, 3]].max() < model.rank(frame)[[0, 2]].max()

@@ -17,7 +17,7 @@ from rankwright.exports.forest import Branch, Forest, Leaf, Node
 from rankwright.persist import classes
 from rankwright.persist.foreign import Rounded
 from rankwright.persist.scorer import SavedScorer
-from rankwright.rankers.preprocessing import flat_steps
+from rankwright.rankers.preprocessing import first_estimator, flat_steps
 from rankwright.scoring.base import RowMap, Scorer, Transform
 from rankwright.scoring.kernel import KernelExpansion
 from rankwright.scoring.linear import Additive, Deviations, FilledAverage, Linear, Slopes
@@ -170,13 +170,13 @@ def _served(model: BaseEstimator) -> SavedScorer:
         )
     steps, scorer, takes_nan = scoring
     if names is None:
-        names = getattr(classes.first_estimator(model), "feature_names_in_", None)
+        names = getattr(first_estimator(model), "feature_names_in_", None)
     named = None if names is None else tuple(map(str, names))
     return SavedScorer(kind, scorer, tuple(steps), named, takes_nan)
 
 
 def _is_fitted(model: BaseEstimator) -> bool:
-    return hasattr(classes.first_estimator(model), "n_features_in_")
+    return hasattr(first_estimator(model), "n_features_in_")
 
 
 def _names(saved: SavedScorer, given: Sequence[str] | None) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ from rankwright.exports.targets.sql import DIALECTS, Sql
 from rankwright.exports.targets.vespa import Vespa
 from rankwright.exports.targets.xgboost import XGBoost
 from rankwright.features.fitted import FittedFeatures
-from rankwright.rankers.preprocessing import encoder_of
+from rankwright.rankers.preprocessing import encoding_of
 from rankwright.scoring.sums import Sum
 
 _ALL = (Elasticsearch, OpenSearch, Solr, Vespa, Onnx, XGBoost, LightGBM, RankLib, Sql)
@@ -141,8 +141,7 @@ def export(
 
 def _feature_set(model: Any) -> FittedFeatures | None:
     """The feature set in front of a model, if there is one."""
-    encoder = encoder_of(model)
-    encoding = getattr(model, "encoding", None) if encoder is None else encoder.encoding_
+    encoding = getattr(model, "encoding", None) or encoding_of(model)  # of a SavedScorer, or not
     return encoding if isinstance(encoding, FittedFeatures) else None
 
 

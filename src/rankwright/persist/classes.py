@@ -28,7 +28,13 @@ from rankwright.persist.scorer import SavedScorer
 from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker, find_ranker, rankers
 from rankwright.rankers.early_stopping import EarlyStopping, function_of
-from rankwright.rankers.preprocessing import IDLE, encoder_of, flat_steps, transform_of
+from rankwright.rankers.preprocessing import (
+    IDLE,
+    encoder_of,
+    first_estimator,
+    flat_steps,
+    transform_of,
+)
 from rankwright.rankers.schema import Constraint, Learned, check_learned, floats, integer, texts
 from rankwright.scoring.base import Scorer, State, Transform
 
@@ -52,11 +58,6 @@ class AllowedClass:
             return False
         default = signature(cls).parameters[name].default
         return value is default or bool(type(value) is type(default) and value == default)
-
-
-def first_estimator(model: object) -> Any:
-    """The estimator that sees the rows first."""
-    return next((step for step in flat_steps(model) if step not in IDLE), None)
 
 
 def _columns(*names: str, optional: bool = False) -> Callable[[Mapping[str, Any]], Any]:
@@ -238,7 +239,10 @@ def pack_model(packer: Packer, model: Any, path: str) -> ModelNode:
     learned = {
         name: packer.pack(value, f"{path}.{name}")
         for name, value in sorted(vars(model).items())  # a second fit keeps places of the first
-        if name.endswith("_") and not name.startswith("_") and name not in params
+        if name.endswith("_")
+        and not name.startswith("_")
+        and name not in params
+        and name != "encoding_"  # the manifest holds it
     }
     if kind in SCIKIT:
         omit = SCIKIT[kind].may_omit
@@ -361,16 +365,16 @@ def is_plain_scorer(model: object) -> bool:
 
 
 def use_encoding(model: object, encoding: Encoding | FittedFeatures | None) -> None:
-    """Let the encoder of a loaded model encode as the file says."""
-    encoder = encoder_of(model)
-    if (encoder is None) != (encoding is None):
-        raise Refused("its encoding and its pipeline contradict each other")
-    if isinstance(encoder, TableEncoder) and isinstance(encoding, Encoding):
-        encoder._set(encoding, list(encoding.sources))
-    elif isinstance(encoder, FeatureSet) and isinstance(encoding, FittedFeatures):
-        encoder._declare(encoding)
-    elif encoder is not None:
-        raise Refused("its encoding and its pipeline contradict each other")
+    """Let a loaded model encode tables as the file says."""
+    first = encoder_of(model) or first_estimator(model)
+    if isinstance(first, TableEncoder) and isinstance(encoding, Encoding):
+        first._set(encoding, list(encoding.sources))
+    elif isinstance(first, FeatureSet) and isinstance(encoding, FittedFeatures):
+        first._declare(encoding)
+    elif isinstance(encoding, Encoding) and hasattr(first, "encoding_"):
+        first.encoding_ = encoding
+    elif encoding is not None or encoder_of(model) is not None:
+        raise Refused("its encoding and its first step contradict each other")
 
 
 def _is_estimator(value: object) -> bool:

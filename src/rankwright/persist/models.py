@@ -21,7 +21,7 @@ from rankwright.persist.foreign import load_foreign
 from rankwright.persist.format import Manifest, NotModelFile, Refused, ScorerNode
 from rankwright.persist.provenance import Provenance, provenance_of
 from rankwright.persist.scorer import encoding_of, scorer_of
-from rankwright.rankers.preprocessing import encoder_of
+from rankwright.rankers import preprocessing
 
 _IDLE = classes.FLEETING | {"n_jobs", "verbose"}  # parameters that change no model
 
@@ -157,7 +157,7 @@ def _pack(model: object) -> tuple[Manifest, dict[str, fmt.Array]]:
     packer = Packer(classes.pack_node)
     name = classes.own_ranker(model)
     node = None if name else classes.pack_model(packer, model, "model")
-    first = classes.first_estimator(model)
+    first = preprocessing.first_estimator(model)
     if not _is_fitted(first):
         raise ParameterError(f"save: {type(model).__name__} is not fitted. Call fit first.")
     if node is None:
@@ -166,8 +166,7 @@ def _pack(model: object) -> tuple[Manifest, dict[str, fmt.Array]]:
     served = _pack_served(packer, model)
     names = getattr(first, "feature_names_in_", None)
     named = None if names is None else [str(name) for name in names]
-    encoder = encoder_of(model)
-    encoding = None if encoder is None else encoder.encoding_
+    encoding = preprocessing.encoding_of(model)
     features = None
     if isinstance(encoding, FittedFeatures):
         packer.start_section()
@@ -191,7 +190,7 @@ def _unpack(manifest: Manifest, arrays: dict[str, fmt.Array], *, own: bool = Tru
     nodes = {"model": classes.build_model, "part": classes.build_part, "state": build_state}
     model = classes.build_model(Unpacker(arrays, nodes, own=own), manifest.model)
     classes.use_encoding(model, encoding_of(manifest, arrays))
-    if not _is_fitted(classes.first_estimator(model)):
+    if not _is_fitted(preprocessing.first_estimator(model)):
         raise Refused(f"it holds a {manifest.model.kind[:40]} that was never fitted")
     if manifest.served is not None:
         classes.use_scorer(model, scorer_of(manifest, arrays))

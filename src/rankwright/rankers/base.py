@@ -526,14 +526,16 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             name = _column_of_text(X)
             if name is None:
                 raise
-            is_category = getattr(self, "categorical_features", None) is not None
-            kinds = f"kinds={{{name!r}: 'codes'}}" if is_category else ""
-            raise exceptions.DataError(
-                f"the column {name!r} of X is not numeric: leave it out (ids go to qid=, "
-                "grades to y) or encode it: RankPipeline([('encode', "
-                f"rankwright.features.TableEncoder({kinds})), "
-                f"('rank', {type(self).__name__}(...))])."
-            ) from None
+            raise self._not_numeric(name) from None
+
+    def _not_numeric(self, column: str) -> exceptions.DataError:
+        """The error about a column of text."""
+        own = "name it in categorical_features, " * hasattr(self, "categorical_features")
+        return exceptions.DataError(
+            f"the column {column!r} of X is not numeric: {own}leave it out (ids go to qid=, "
+            "grades to y) or encode it: RankPipeline([('encode', "
+            f"rankwright.features.TableEncoder()), ('rank', {type(self).__name__}(...))])."
+        )
 
     def _row_checks(self) -> dict[str, Any]:
         checks = {"accept_sparse": "csr", "dtype": np.float64, "order": "C"}

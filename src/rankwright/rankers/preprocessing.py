@@ -285,8 +285,8 @@ class RankPipeline(Pipeline):  # type: ignore[misc]
         rows = checked_rows(X)  # before a step of scikit-learn reads beyond a damaged matrix
         with config_context(enable_metadata_routing=True):
             super().fit(rows, y, **params)
-        if (encoder := encoder_of(self)) is not None:
-            name_features(self, encoder.encoding_.feature_names)
+        if (encoding := encoding_of(self)) is not None:
+            name_features(self, encoding.feature_names)
         return self
 
     def _saved_as(self) -> RankPipeline:
@@ -317,7 +317,7 @@ class RankPipeline(Pipeline):  # type: ignore[misc]
         first = self.steps[0][1]
         names = getattr(first, "feature_names_in_", None)
         X = checked_rows(X)
-        features = None if isinstance(first, ENCODERS) else encoded_words(X, names)
+        features = encoded_words(X, names) if encoding_of(self) is None else None
         with config_context(enable_metadata_routing=True), warnings.catch_warnings():
             if features is not None:  # by name, in the order of the names
                 X = features
@@ -387,6 +387,16 @@ def encoder_of(model: BaseEstimator) -> TableEncoder | FeatureSet | None:
     return first if isinstance(first, ENCODERS) else None
 
 
+def encoding_of(model: BaseEstimator) -> Encoding | FittedFeatures | None:
+    """How a model turns tables into rows: by its first step, or by itself; None: not at all."""
+    return getattr(encoder_of(model) or first_estimator(model), "encoding_", None)
+
+
+def first_estimator(model: BaseEstimator) -> Any:
+    """The estimator that sees the rows first; None without one."""
+    return next((step for step in flat_steps(model) if step not in IDLE), None)
+
+
 def without_encoder(model: BaseEstimator) -> Any:
     """What ranks the rows behind an encoder; a model without one as it is."""
     return model if encoder_of(model) is None else model.steps[-1][1]
@@ -409,7 +419,7 @@ def with_encoding(model: BaseEstimator, items: Items) -> Any:
 
 def name_features(model: BaseEstimator, names: Sequence[str] | None) -> None:
     """Put the names of the features into the model, so that columns are found by name."""
-    first = next((step for step in flat_steps(model) if step not in IDLE), None)
+    first = first_estimator(model)
     if names is not None and first is not None:
         first.feature_names_in_ = np.array(names, dtype=object)
         if hasattr(first, "best_estimator_"):

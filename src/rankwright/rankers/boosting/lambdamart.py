@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import combinations
 from typing import Any, ClassVar, NamedTuple, Self
 
+import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_monotonic_cst, check_is_fitted
 
-from rankwright._typing import BoolArray, FloatArray, IntArray
+from rankwright._typing import BoolArray, FloatArray, IntArray, MatrixLike
+from rankwright.data.columns import Encoding, Rules, fit_encoding
+from rankwright.data.inputs import columns_of, columns_of_dicts
 from rankwright.data.vocabulary import Hashes, mix
 from rankwright.exceptions import ParameterError
 from rankwright.feedback.base import Grades
@@ -50,6 +54,10 @@ def _all_in(values: Any, choices: tuple[int, ...]) -> bool:
         values = list(values.values())
     array = np.asarray(values)
     return array.ndim == 1 and array.dtype.kind in "if" and bool(np.isin(array, choices).all())
+
+
+def _holds_text(column: NDArray[Any]) -> bool:
+    return column.dtype.kind in "OUT" and any(isinstance(cell, str) for cell in column)
 
 
 def _are_features(values: Any) -> bool:
@@ -150,7 +158,8 @@ class LambdaMART(BoostedRanker):
     monotonic_cst : array of -1, 0 and 1 per feature, dict {feature name: -1, 0 or 1}, or None
         1: the score never decreases as the feature grows; -1: it never increases.
     categorical_features : bool mask, feature numbers, feature names, or None
-        Features whose values are categories. A split sends a set of categories to each side; all
+        Features whose values are categories: numbers, or columns of text or of a ``category`` type,
+        whose levels are stored with the model. A split sends a set of categories to each side; all
         but the ``max_bins - 1`` most frequent ones, and those not seen in training, go to the lower
         side. Leaf-wise trees order the categories of each leaf by gradient over Hessian, symmetric
         trees those of the root.
@@ -280,6 +289,7 @@ class LambdaMART(BoostedRanker):
     _takes: ClassVar = (Grades,)
     _abstains: ClassVar = True
 
+    encoding_: Encoding | None = None  # stored by files beside the model, as for a pipeline
     training_bound_: float | None
     node_level_ptr_: IntArray | None
 
@@ -353,6 +363,11 @@ class LambdaMART(BoostedRanker):
         """
         check_is_fitted(self)
         schema.at_least(1).check("fit_more", "n_more", n_more)
+        if X is not None and self.encoding_ is not None:
+            raise ParameterError(
+                "LambdaMART.fit_more: this model numbers the levels of text, and other rows may "
+                "have new ones. Set warm_start=True, raise n_estimators, and call fit."
+            )
         if X is not None:
             start = Start(init_score, eval_init_score, n_more)
             return self._fit_grades(X, y, start=start, **arguments)
@@ -380,6 +395,52 @@ class LambdaMART(BoostedRanker):
 
     def __getstate__(self) -> Any:
         return {name: value for name, value in super().__getstate__().items() if name != "_seen"}
+
+    def _validated(self, X: MatrixLike, *y: ArrayLike, reset: bool = True) -> Any:
+        """Rows as for every ranker; the levels of categorical columns of text are numbered."""
+        columns: Mapping[str, Any] | None = None
+        if self.categorical_features is not None and hasattr(type(X), "columns"):
+            columns = columns_of(X)
+        elif self.encoding_ is not None and not reset:
+            columns = columns_of_dicts(X)
+        if reset:
+            encoding = None if columns is None else self._number_levels(columns)
+            self.__dict__.pop("encoding_", None)
+            if encoding is not None:
+                self.encoding_ = encoding
+        if columns is None or self.encoding_ is None:
+            return super()._validated(X, *y, reset=reset)
+        self.encoding_.warn_of_unknown(columns)
+        rows = super()._validated(self.encoding_.encode(columns), *y, reset=reset)
+        if reset:
+            self.feature_names_in_ = np.array(self.encoding_.feature_names, dtype=object)
+        return rows
+
+    def _number_levels(self, columns: Mapping[str, Any]) -> Encoding | None:
+        """The levels of the categorical columns that hold text; None if none does.
+
+        With ``warm_start``, the levels that the trees know keep their numbers.
+        """
+        self.feature_names_in_ = names = np.array(list(columns), dtype=object)
+        is_text = np.array([_holds_text(columns[name]) for name in names])
+        is_category = self._feature_mask(len(names))
+        if not (is_text & is_category).any():
+            return None
+        if (is_text > is_category).any():
+            raise self._not_numeric(names[is_text > is_category][0])
+        kinds = dict(zip(names, np.where(is_text, "codes", "number").tolist(), strict=True))
+        encoding, _ = fit_encoding(columns, Rules(kinds, max_levels=sys.maxsize))
+        if not (self.warm_start and self.encoding_):
+            return encoding
+        known = {column.name: column.levels for column in self.encoding_.columns}
+        return Encoding(
+            tuple(
+                msgspec.structs.replace(
+                    c, levels=tuple(dict.fromkeys((*known.get(c.name, ()), *c.levels)))
+                )
+                for c in encoding.columns
+            )
+        )
 
     def _train(
         self, X: Any, feedback: Any, validation: Validation | None, **arguments: Any
