@@ -44,7 +44,7 @@ def test_levels_are_numbered_by_their_texts(shop, features) -> None:
     assert list(ranker.feature_names_in_) == ["price", *TEXTS]
     assert rw.model_digest(ranker) == rw.model_digest(other)
     rows = [frame, pl.from_pandas(frame), frame[["color", "price", "brand"]]]
-    rows += [frame.astype({name: object for name in TEXTS}), codes.to_numpy()]
+    rows += [frame.astype(dict.fromkeys(TEXTS, object)), codes.to_numpy()]
     for X in rows:
         assert (ranker.decision_function(X) == plain).all()
 
@@ -95,7 +95,7 @@ def test_a_warm_start_keeps_the_numbers_of_known_levels(shop) -> None:
 def test_text_that_is_not_named_is_refused(shop) -> None:
     frame, y, qid = shop
     for named in (None, ["color"]):
-        with pytest.raises(DataError, match="'brand' of X .* name it in categorical_features"):
+        with pytest.raises(DataError, match=r"'brand' of X .* name it in categorical_features"):
             fitted(frame, y, qid, categorical_features=named)
 
 
