@@ -369,6 +369,20 @@ def test_tables_without_rows_are_refused(tmp_path):
         assert refused.value.kind == "no rows"
 
 
+def test_a_shop_is_written_in_the_format_of_the_extension(shop, tmp_path):
+    table = shop.take(slice(0, 100))
+    for name in ("a.csv", "a.tsv", "a.jsonl", "a.parquet"):
+        table.write(tmp_path / name)
+    names = (tmp_path / "a.tsv").read_text().partition("\n")[0].split("\t")
+    assert names == list(pd.read_parquet(tmp_path / "a.parquet")) == list(table)
+    items = [rw.read_items(path, verbose=False) for path in sorted(tmp_path.iterdir())]
+    for other in items[1:]:
+        assert other.feature_names == items[0].feature_names
+        np.testing.assert_array_equal(other.X, items[0].X)
+    with pytest.raises(DataError, match=r"Use \.csv, \.tsv, \.jsonl, \.parquet"):
+        table.write(tmp_path / "a.txt")
+
+
 def test_a_warning_of_new_levels_names_the_file(shop, tmp_path):
     shop.take(slice(0, 600)).write(tmp_path / "a.csv")
     model = rw.read_items(tmp_path / "a.csv", verbose=False)

@@ -75,6 +75,19 @@ def test_new_data_get_the_features_of_the_old(shop, tmp_path):
         rw.read_items(new, like=items)
 
 
+def test_text_where_a_model_has_numbers_is_refused(tmp_path):
+    path = tmp_path / "new.csv"
+    path.write_text("query,grade,price,code\na,1,2,x1\na,0,3,x2\n")
+    rows = np.array([[2.0, 1.0], [3.0, 2.0]])
+    model = rw.LambdaMART(n_estimators=1, min_samples_leaf=1).fit(rows, [1, 0])
+    model.feature_names_in_ = np.array(["price", "code"], dtype=object)
+    rw.save(model, tmp_path / "model.rw")
+    with pytest.raises(rw.DataError) as refused:
+        rw.read_items(path, like=rw.load_scorer(tmp_path / "model.rw"))
+    assert refused.value.kind == "text for numbers"
+    assert refused.value.file == str(path)
+
+
 def test_a_model_that_needs_every_value_refuses_missing_ones(shop, tmp_path):
     items = rw.read_items(shop, **COLUMNS)
     X = np.nan_to_num(items.X)

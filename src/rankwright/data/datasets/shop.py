@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import csv
 import os
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rankwright.data.io.conversion import TABLE_FORMATS, write_columns
+from rankwright.data.io.items import format_of_name
 from rankwright.data.vocabulary import row_numbers
-from rankwright.exceptions import ParameterError
+from rankwright.exceptions import DataError, ParameterError
 
 N_BRANDS, N_NEW_BRANDS = 273, 9
 _CATEGORIES = ("audio", "camera", "computer", "garden", "kitchen", "phone", "sport", "toys")
@@ -37,13 +38,15 @@ class ShopTable(dict[str, NDArray[Any]]):
         return ShopTable({name: column[index] for name, column in self.items()})
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write a CSV file, with an empty cell for None and NaN."""
-        with open(path, "w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(self)
-            columns = [column.tolist() for column in self.values()]
-            for row in zip(*columns, strict=True):
-                writer.writerow(["" if cell is None or cell != cell else cell for cell in row])
+        """Write a CSV, TSV, JSONL or Parquet file, as the extension says; None and NaN are gaps."""
+        kind = format_of_name(path)
+        if kind not in TABLE_FORMATS:
+            raise DataError(
+                "the extension gives no format of tables.",
+                file=path,
+                fix=f"Use .{', .'.join(TABLE_FORMATS)}.",
+            )
+        write_columns(self, path, kind)
 
 
 def make_shop(n_queries: int = 500, *, random_state: int = 0) -> ShopTable:

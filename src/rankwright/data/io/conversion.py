@@ -6,6 +6,7 @@ import csv
 import json
 import math
 import os
+from collections.abc import Mapping
 from itertools import chain
 from types import SimpleNamespace
 from typing import Any
@@ -20,6 +21,8 @@ from rankwright.data.io.trec import read_qrels, read_run, write_qrels, write_run
 from rankwright.data.items import Items
 from rankwright.data.runs import Qrels, Run
 from rankwright.exceptions import DataError, Message, ParameterError, Setting
+
+TABLE_FORMATS = ("csv", "tsv", "jsonl", "parquet")
 
 
 def write_items(items: Items, path: str | os.PathLike[str], *, format: str | None = None) -> None:
@@ -53,7 +56,7 @@ def write_items(items: Items, path: str | os.PathLike[str], *, format: str | Non
     columns["grade"] = items.y
     X = items.X.toarray() if items.is_sparse else items.X
     columns |= {name: X[:, k] for k, name in enumerate(names)}
-    _write_columns(columns, path, kind)
+    write_columns(columns, path, kind)
 
 
 def write_data(
@@ -68,7 +71,7 @@ def write_data(
     elif isinstance(data, Qrels) and kind in ("qrels", None):
         write_qrels(data, path)
     else:
-        _write_columns(_columns_of(data), path, kind or "csv")
+        write_columns(_columns_of(data), path, kind or "csv")
 
 
 def convert(
@@ -129,11 +132,12 @@ def _columns_of(data: Run | Qrels | Ratings) -> dict[str, Any]:
     return {name: column[rows] for name, column in (ids | values).items()}
 
 
-def _write_columns(columns: dict[str, Any], path: str | os.PathLike[str], kind: str) -> None:
+def write_columns(columns: Mapping[str, Any], path: str | os.PathLike[str], kind: str) -> None:
+    """Write a table of columns in one of TABLE_FORMATS."""
     if kind == "parquet":
         _write_parquet(columns, path)
         return
-    if kind not in ("csv", "tsv", "jsonl"):
+    if kind not in TABLE_FORMATS:
         raise DataError(f"this type of data cannot be written as {kind}.", file=path)
     names = list(columns)
     rows = (list(map(_plain, row)) for row in zip(*columns.values(), strict=True))
@@ -146,7 +150,7 @@ def _write_columns(columns: dict[str, Any], path: str | os.PathLike[str], kind: 
         write_lines(path, map(writer.writerow, chain([names], rows)))
 
 
-def _write_parquet(columns: dict[str, Any], path: str | os.PathLike[str]) -> None:
+def _write_parquet(columns: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
     try:
         from pyarrow import parquet, table
     except ImportError:

@@ -508,8 +508,15 @@ def _columns_by_name(items: Items, names: Sequence[str], path: str) -> Any:
     """The columns of these names in this order; a word that no item has is a column of 0."""
     position = {name: k for k, name in enumerate(items.feature_names or ())}
     columns_of_words = {name.partition("=")[0] for name in position if "=" in name}
-    known = {name for name in names if name.partition("=")[0] in columns_of_words} | position.keys()
-    absent = [name for name in names if name not in known]
+    words = {name for name in names if "=" in name and name.partition("=")[0] in columns_of_words}
+    absent = [name for name in names if name not in position and name not in words]
+    if absent and absent[0] in columns_of_words:
+        raise DataError(
+            f"the column {absent[0]!r} has text, but the model was trained on numbers there.",
+            kind="text for numbers",
+            file=path,
+            fix="Give numbers, or train on files that have text in this column.",
+        )
     if absent:
         raise DataError(
             f"it lacks the feature {absent[0]!r} ({len(absent)} of {len(names)} are missing). "
