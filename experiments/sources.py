@@ -1,16 +1,17 @@
 """Hashes of the code that an experiment measured: does a record belong to the present code?
 
 A source is named by its modules: those of rankwright and of experiments that were loaded when the
-experiment ended, also in its worker processes. A hash covers the tokens of a file. Comments,
-docstrings and line breaks inside of brackets do not count, so that prose can be mended without a
-new run.
+experiment ended, also in its worker processes. A hash covers the syntax of a file. Comments,
+docstrings, the layout of lines and the annotations of functions do not count, so that prose and
+types can be mended without a new run; nor do imports, because a function that moves changes the
+file that it leaves.
 """
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import sys
-import tokenize
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -20,8 +21,8 @@ import rankwright
 
 HERE = Path(__file__).parent
 ROOTS = {"rankwright": Path(rankwright.__file__).parent, "experiments": HERE}
-PROSE = {tokenize.COMMENT, tokenize.NL, tokenize.ENCODING}
-STARTS = {tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+IMPORTS = (ast.Import, ast.ImportFrom)
 T = TypeVar("T")
 
 
@@ -86,14 +87,18 @@ def _path(name: str) -> Path:
 
 @cache
 def _code_hash(file: Path) -> str:
-    """The hash of the tokens of one file, without prose."""
-    words: list[str] = []
-    with file.open("rb") as stream:
-        before = tokenize.NEWLINE
-        for token in tokenize.tokenize(stream.readline):
-            if token.type in PROSE:
-                continue
-            is_docstring = token.type == tokenize.STRING and before in STARTS
-            words.append("" if is_docstring else token.string or tokenize.tok_name[token.type])
-            before = token.type
-    return hashlib.sha256("\0".join(words).encode()).hexdigest()
+    """The hash of what one file does: its syntax without prose, annotations and imports."""
+    tree = ast.parse(file.read_bytes())
+    for node in ast.walk(tree):
+        if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+            del node.body[0]
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            node.returns = None
+        elif isinstance(node, ast.arg):
+            node.annotation = None
+        for name in ("body", "orelse", "finalbody"):
+            statements = getattr(node, name, None)
+            if isinstance(statements, list):
+                kept = [each for each in statements if not isinstance(each, IMPORTS)]
+                setattr(node, name, kept)
+    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()

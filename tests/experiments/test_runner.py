@@ -116,7 +116,10 @@ def test_a_report_lists_results_of_older_code(tmp_path: Path) -> None:
     text = (experiments / "RESULTS.md").read_text()
     assert f"Source {record['source']}, {len(record['modules'])} modules" in text
     assert f"experiments/toy (table_1 {record['modules']['experiments/toy/table_1.py']})" in text
-    script.write_text("# a comment\n" + TOY.replace("nothing at all", "another docstring"))
+    same = TOY.replace("nothing at all", "another docstring").replace(
+        "argv=None", "argv: list = None"
+    )
+    script.write_text("# a comment\n" + same + "    import math\n")
     assert "0 results are of older code" in run(tmp_path, "report").stdout
     assert "has a result already" in run(tmp_path).stderr
     script.write_text(TOY.replace("0.51", "0.52"))
