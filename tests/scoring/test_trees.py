@@ -178,12 +178,14 @@ def test_numpy_and_compiled_steps_are_equal_bit_for_bit(seed: int) -> None:
     from rankwright.scoring import _kernels
 
     rng = np.random.default_rng(seed)
-    n = int(rng.integers(1, 9))
+    n = int(rng.integers(1, 9)) if rng.integers(2) else int(rng.integers(9, 300))
+    thresholds = rng.choice(VALUES[:-2], n) if n < 9 else rng.normal(size=n)
     steps = Additive.from_rounds(
-        3, rng.integers(3, size=n), rng.choice(VALUES[:-2], n), rng.integers(2, size=n),
+        3, rng.integers(3, size=n), thresholds, rng.integers(2, size=n),
         rng.normal(size=n),
     )  # fmt: skip
-    X, scores = rng.choice(VALUES, (7, 3)), np.zeros(7)
+    n_rows = int(rng.integers(1, 200))  # with a whole block of the kernel, or without
+    X, scores = rng.choice(VALUES, (n_rows, 3)), np.zeros(n_rows)
     _kernels.add_steps(base.read_only(X), steps._steps, scores)
     assert linear._sum_few(X, steps._steps).tobytes() == scores.tobytes()
     assert linear._sum_steps(X, steps._steps).tobytes() == scores.tobytes()

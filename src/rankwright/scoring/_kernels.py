@@ -15,8 +15,8 @@ from rankwright.runtime.kernels import njit
 from rankwright.scoring.trees import TREES
 
 ROWS = 256  # of X that pass through one tree before the next tree: they stay in the cache
-FEW = 32  # thresholds of a feature that are all compared with a value
 MASKED_ROWS = 128  # the same for trees as masks; a constant, so that LLVM unrolls loops over them
+STEPPED_ROWS = 64  # the same for step functions
 U8, U32 = np.uint8, np.uint32
 NONE, ALL = U8(0), U8(255)
 LANES = 8  # rows that descend a tree at the same time: the processor overlaps their loads
@@ -253,35 +253,34 @@ def add_steps(X, steps, scores):
     scores  (n_rows,) float64, changed
     """
     n_rows = X.shape[0]
-    column, below = np.empty(ROWS), np.empty(ROWS, np.int64)
-    for begin in range(0, n_rows, ROWS):
-        n = min(ROWS, n_rows - begin)
+    column, below = np.zeros(STEPPED_ROWS), np.empty(STEPPED_ROWS, np.uint32)
+    for start in range(0, n_rows, STEPPED_ROWS):
+        n = min(STEPPED_ROWS, n_rows - start)
         for i in range(steps.feature.size):
             first, last = steps.ptr[i], steps.ptr[i + 1]
             for k in range(n):
-                column[k] = X[begin + k, steps.feature[i]]
-                below[k] = first
-            _add_below(column, steps.threshold, first, last, below, n)
+                column[k] = X[start + k, steps.feature[i]]
+            _count_steps(column, steps.threshold[first:last], below)
+            value, missing = steps.value[first + i : last + i + 1], steps.missing[i]
             for k in range(n):
-                x = column[k]
-                scores[begin + k] += steps.missing[i] if x != x else steps.value[below[k] + i]
+                x = value[below[k]]
+                scores[start + k] += x if column[k] == column[k] else missing
 
 
 @njit(cache=True, nogil=True)
-def _add_below(column, threshold, first, last, below, n):
-    """Add the number of thresholds below each value to ``below``; few are compared one by one."""
-    if last - first <= FEW:
-        for at in range(first, last):
-            limit = threshold[at]
-            for k in range(n):  # LLVM compares several values at once
-                below[k] += limit < column[k]
-        return
-    for k in range(n):
-        x, start, stop = column[k], first, last
-        while start < stop:
-            middle = (start + stop) >> 1
-            if threshold[middle] < x:
-                start = middle + 1
-            else:
-                stop = middle
-        below[k] = start
+def _count_steps(column, threshold, below):
+    """Set ``below`` to the number of thresholds below each value, by bisection of all at once.
+
+    Every value takes the same number of halvings and none branches, so that one instruction takes
+    several values.
+    """
+    below[:] = U32(0)
+    n_left = threshold.size
+    while n_left > 1:
+        half = U32(n_left >> 1)
+        for k in range(STEPPED_ROWS):
+            below[k] += half * U32(threshold[U32(below[k] + half - U32(1))] < column[k])
+        n_left -= n_left >> 1
+    if n_left == 1:
+        for k in range(STEPPED_ROWS):
+            below[k] += U32(threshold[below[k]] < column[k])
