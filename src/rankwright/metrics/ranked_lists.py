@@ -126,18 +126,8 @@ class RankedLists:
         return self.ties or TieGroups.of_sorted(self.scores)
 
     @cached_property
-    def _small_integers(self) -> bool:
-        low, high = np.fmin.reduce(self.grades, axis=None), np.fmax.reduce(self.grades, axis=None)
-        if not (low >= 0 and high < 64):
-            return False
-        whole = np.trunc(self.grades)
-        return bool(np.all((whole == self.grades) | np.isnan(whole)))
-
-    @cached_property
     def grade_codes(self) -> IntArray:
-        """Grades as integers in the same order, -1 for padding; small integers stay as they are."""
-        if self._small_integers:
-            return np.where(np.isnan(self.grades), -1, self.grades).astype(np.int64)
+        """Grades as integers 0, 1, ... in the same order, -1 for padding."""
         order = np.argsort(self.grades, axis=1)
         begins = group_begins(np.take_along_axis(self.grades, order, axis=1))
         codes = np.empty(order.shape, np.int64)
@@ -192,15 +182,10 @@ def query_blocks(queries: Queries) -> Iterator[IntArray]:
         start = stop
 
 
-def _rows(queries: Queries, query: IntArray) -> slice | IntArray:
-    """Where the items of these queries are: a slice if they are contiguous, else a matrix.
-
-    The step of the slice is the size of a query; -1 in the matrix is padding.
-    """
+def _rows(queries: Queries, query: IntArray) -> IntArray:
+    """Where the items of these queries are, a row for each query; -1 is padding."""
     sizes, start = queries.sizes[query], queries.ptr[query]
     width = int(sizes.max())
-    if queries.is_contiguous and sizes.min() == width and np.all(np.diff(query) == 1):
-        return slice(int(start[0]), int(start[0]) + width * len(query), width)
     index = start[:, None] + np.arange(width)
     inside = np.arange(width) < sizes[:, None]
     np.copyto(index, 0, where=~inside)
@@ -210,10 +195,8 @@ def _rows(queries: Queries, query: IntArray) -> slice | IntArray:
     return index
 
 
-def _cut(column: NDArray[Any], rows: slice | IntArray) -> FloatArray:
+def _cut(column: NDArray[Any], rows: IntArray) -> FloatArray:
     """The values of a block as a float64 matrix, padded with NaN."""
-    if isinstance(rows, slice):
-        return column[rows.start : rows.stop].reshape(-1, rows.step).astype(np.float64)
     values = column[rows].astype(np.float64)
     np.copyto(values, np.nan, where=rows < 0)
     return values
