@@ -271,10 +271,11 @@ def test_one_single_grade_gives_equal_scores_and_a_warning(kind: Any, levels: st
         assert np.unique(model.decision_function(X)).tolist() == [0.0]
 
 
-def test_large_features_do_not_overflow_single_precision() -> None:
-    rng = np.random.default_rng(0)  # more than 1,024 rows: kernels are single precision if they fit
-    X, y = 1e10 * rng.normal(size=(1100, 3)), rng.integers(0, 2, 1100)
-    model = OnlineKeepRank(kernel="poly", degree=2).fit(X, y)
+@pytest.mark.parametrize(("kernel", "scale"), [("rbf", 1e20), ("poly", 1e10)])
+def test_large_features_do_not_overflow_single_precision(kernel: str, scale: float) -> None:
+    rng = np.random.default_rng(0)  # more than 1,024 rows: Gaussian kernels are single if they fit
+    X, y = scale * rng.normal(size=(1100, 3)), rng.integers(0, 2, 1100)
+    model = OnlineKeepRank(kernel=kernel, degree=2).fit(X, y)
     assert np.isfinite(model.decision_function(X)).all()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,12 +15,12 @@ from rankwright.scoring.kernel import Kernel
 AnyFloats = NDArray[Any]
 
 BLOCK = 256  # examples scored together; the pass inside a block is serial
-LARGEST_SINGLE = 1e37  # sums of a few kernel values stay in single precision
-MOST_DOUBLE = 1024  # rows up to which kernels are computed in double precision
+LARGEST_SINGLE = 1e37  # squared length up to which products of rows stay in single precision
+MOST_DOUBLE = 1024  # rows up to which Gaussian kernels are computed in double precision
 
 
 class SupportTable:
-    """Support rows in a table that grows, in the precision that suits their number.
+    """Support rows in a table that grows; many rows of a Gaussian kernel in single precision.
 
     The capacity doubles when the table is full, so that adding a row costs constant time.
     """
@@ -33,7 +32,8 @@ class SupportTable:
     @classmethod
     def of(cls, kernel: Kernel, rows: FloatArray, most: int, more: FloatArray) -> SupportTable:
         """A table that starts with these rows and may grow to ``most``, by rows out of ``more``."""
-        single = most > MOST_DOUBLE and max(map(_largest(kernel), (rows, more))) < LARGEST_SINGLE
+        single = kernel.name == "rbf" and most > MOST_DOUBLE
+        single = single and max(_largest_square(rows), _largest_square(more)) < LARGEST_SINGLE
         dtype = np.float32 if single else np.float64
         table = cls(kernel, np.empty((0, rows.shape[1]), dtype))
         table.extend(rows)
@@ -64,7 +64,7 @@ class SupportTable:
 
     def kernel_with(self, rows: AnyFloats) -> AnyFloats:
         """The kernel of these rows with all rows of the table."""
-        if not self._is_compiled():
+        if self._table.dtype != np.float32:
             return self._kernel.block(rows, self.rows)
         from rankwright.rankers.keeprank import _kernels
 
@@ -79,7 +79,7 @@ class SupportTable:
         """sum_s coef_s K(row, s) for each row, without keeping the kernel values."""
         if not self.n:
             return np.zeros(len(rows))
-        if not self._is_compiled():
+        if self._table.dtype != np.float32:
             return np.asarray(self.kernel_with(rows) @ coef, dtype=np.float64)
         from rankwright.rankers.keeprank import _kernels
 
@@ -95,9 +95,6 @@ class SupportTable:
         """sqrt K(s, s) of every row of the table."""
         return np.sqrt(np.maximum(self._kernel.diagonal(self.rows), 0.0)).astype(np.float64)
 
-    def _is_compiled(self) -> bool:
-        return self._kernel.name == "rbf" and self._table.dtype == np.float32
-
     def _products(self, rows: AnyFloats) -> tuple[AnyFloats, AnyFloats, AnyFloats, np.float32]:
         """Products of rows and table, squared lengths of both, gamma: all single precision."""
         squares = np.einsum("ij,ij->i", rows, rows)
@@ -105,14 +102,8 @@ class SupportTable:
         return rows @ self.rows.T, squares, self._squares[: self.n], gamma
 
 
-def _largest(kernel: Kernel) -> Callable[[FloatArray], float]:
-    """The largest product or kernel value of any two rows, which is that of a row with itself."""
-
-    def of(rows: FloatArray) -> float:
-        squares = np.einsum("ij,ij->i", rows, rows)
-        return float(max(squares.max(initial=0.0), kernel.diagonal(rows).max(initial=0.0)))
-
-    return of
+def _largest_square(rows: FloatArray) -> float:
+    return float(np.einsum("ij,ij->i", rows, rows).max(initial=0.0))
 
 
 def _enlarged(array: AnyFloats, capacity: int, n: int) -> AnyFloats:
