@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -148,6 +149,20 @@ def gain_bounds() -> None:
     )  # fmt: skip
 
 
+def few_levels() -> None:
+    """Queries of few grades described by a few numbers, against trees of sums (criterion z)."""
+    import_module("rankwright.rankers.boosting._kernels.per_query")
+    for n, d, per_query in ((1_000, 2_000, 20), (5_000, 500, 50)):
+        X = sparse.random(n, d, 0.01, format="csr", random_state=0)
+        y = np.digitize(np.asarray(X[:, :50].sum(axis=1)).ravel(), [0.1, 0.2, 0.4])
+        model = rw.RankBoost(n_estimators=20, criterion="z", absent="abstain")
+        _gain(
+            f"few levels: RankBoost(criterion='z'), {n:,} x {d:,} sparse, four grades",
+            lambda X=X, y=y, m=model, q=per_query: m.fit(X, y, qid=np.arange(len(y)) // q),  # type: ignore[misc]
+            "rankers.boosting._kernels.per_query", "MAX_LEVELS", 0, 2,
+        )  # fmt: skip
+
+
 def narrow_histograms() -> None:
     """Histograms with as many bins as features have values, where features are many."""
     X = np.random.default_rng(0).integers(0, 4, (1_000, 5_000)).astype(float)
@@ -170,34 +185,49 @@ def copied_codes() -> None:
 
 
 def logistic_ndcg() -> None:
-    """The logistic loss weighted by NDCG in its own kernel; off, by the kernel of all losses.
+    """The logistic loss weighted by NDCG in its own kernel; off, by the kernel of all losses."""
+    _compiled_gain("logistic_ndcg", "logistic", "NDCG@30", 40, "kernels.WIDEST = 0.0")
 
-    The switch is compiled in, so each way compiles in a process of its own.
-    """
-    print("  logistic_ndcg: gradients of 100,000 rows, 40 to a query, NDCG@30", end="", flush=True)
+
+def grade_sums() -> None:
+    """Gradients from sums over grades; off, pair by pair."""
+    off = "kernels.is_worth_it = numba.njit(lambda m, spread, loss: False)"
+    for per_query in (10, 40, 200):
+        for loss in ("logistic", "squared_hinge"):
+            _compiled_gain("grade_sums", loss, "None", per_query, off)
+
+
+def _compiled_gain(name: str, loss: str, weights: str, per_query: int, off: str) -> None:
+    """What a switch that is compiled in gains: each way compiles in a process of its own."""
+    what = f"{name}: {loss}, weights {weights}, 100,000 rows, {per_query} to a query"
     milliseconds = []
-    for widest in ("None", "0.0"):
+    for change in ("", off):
         with tempfile.TemporaryDirectory() as folder:
             done = subprocess.run(
-                [sys.executable, "-c", GRADIENTS, widest], check=True, capture_output=True,
-                text=True, env={**os.environ, "NUMBA_CACHE_DIR": folder},
+                [sys.executable, "-c", GRADIENTS, change, loss, weights, str(per_query)],
+                check=True, capture_output=True, text=True,
+                env={**os.environ, "NUMBA_CACHE_DIR": folder},
             )  # fmt: skip
         milliseconds.append(float(done.stdout))
-    print(f" {milliseconds[0]:9.3f} ms  {milliseconds[1] / milliseconds[0]:6.2f} x", flush=True)
+    gain = milliseconds[1] / milliseconds[0]
+    print(f"  {what:64} {milliseconds[0]:9.3f} ms  {gain:6.2f} x", flush=True)
 
 
 GRADIENTS = """
 import sys, time
+import numba
 import numpy as np
 from rankwright.feedback.base import Grades
 from rankwright.rankers.boosting._kernels import pair_gradients as kernels
 from rankwright.rankers.boosting.pair_losses import PairGradients, PairWeights
 from rankwright.runtime import Team
 
-kernels.WIDEST = kernels.WIDEST if sys.argv[1] == "None" else float(sys.argv[1])
+change, loss, weights, per_query = sys.argv[1:]
+exec(change)
 rng = np.random.default_rng(0)
-grades = Grades(rng.integers(0, 5, 100_000), np.arange(100_000) // 40)
-pairs = PairGradients(grades, None, "logistic", PairWeights.parse("NDCG@30"), Team(1))
+grades = Grades(rng.integers(0, 5, 100_000), np.arange(100_000) // int(per_query))
+weights = PairWeights.parse(None if weights == "None" else weights)
+pairs = PairGradients(grades, None, loss, weights, Team(1))
 scores, seconds = rng.normal(size=len(pairs.rows)), []
 for _ in range(6):
     start = time.process_time()
@@ -205,6 +235,132 @@ for _ in range(6):
     seconds.append(time.process_time() - start)
 print(1e3 * min(seconds))
 """
+
+
+def potentials() -> None:
+    """The exponential loss by RankBoost's potentials, against sums over the grades of a query."""
+    from rankwright.feedback.base import Grades
+    from rankwright.rankers.boosting import pair_losses
+    from rankwright.runtime import Team
+
+    rng, n = np.random.default_rng(0), 100_000
+    scores = [rng.normal(size=n) for _ in range(4)]
+    weights = pair_losses.PairWeights.parse(None)
+    for per_query in (10, 40, 200):
+        grades = Grades(rng.integers(0, 5, n), np.arange(n) // per_query)
+        ways = (
+            pair_losses.ExponentialGradients(grades, n, weights, Team(1)),
+            pair_losses.PairGradients(grades, None, "exponential", weights, Team(1)),
+        )
+        seconds = [min(_cpu_time(partial(way.at, s, 0)) for s in scores) for way in ways]
+        what = f"potentials: exponential loss, {n:,} rows, {per_query} to a query"
+        print(
+            f"  {what:64} {1e3 * seconds[0]:9.3f} ms  {seconds[1] / seconds[0]:6.2f} x", flush=True
+        )
+
+
+def _cpu_time(call: Call) -> float:
+    start = time.process_time()
+    call()
+    return time.process_time() - start
+
+
+def few_codes() -> None:
+    """Pairs in the wrong order counted grade by grade, against merging sorted halves."""
+    from rankwright.metrics.pairwise import count_ascents
+
+    rng = np.random.default_rng(0)
+    for n, width in ((10_000, 10), (1_000, 100), (1, 100_000)):
+        codes = rng.integers(0, 5, (n, width))
+        _gain(
+            f"few codes: {n:,} lists of {width:,} rows, five grades",
+            lambda codes=codes: count_ascents(codes),  # type: ignore[misc]
+            "metrics.pairwise", "_FEW_CODES", -1,
+        )  # fmt: skip
+
+
+def used_columns() -> None:
+    """VSIM's scores of sparse rows from the columns with a weight, against all columns."""
+    from rankwright.scoring.linear import Deviations
+
+    n_columns = 200_000
+    X = sparse.random(500, n_columns, 0.001, format="csr", random_state=0)
+    coef = np.zeros(n_columns)
+    coef[:2_000] = 1.0
+    scorer = Deviations(np.zeros(n_columns), coef)
+    _gain(
+        f"used columns: 500 x {n_columns:,} sparse, 2,000 columns with a weight",
+        lambda: scorer.decision_function(X), "scoring.linear", "MANY_COLUMNS", NEVER, 2,
+    )  # fmt: skip
+
+
+def spectrum() -> None:
+    """One eigendecomposition for many values of C, against Cholesky factors for each."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1_000, 20))
+    K, y = X @ X.T, X[:, 0] + np.sin(X[:, 1])
+    for n in (10, 50):
+        model = rw.MPRankCV(kernel="precomputed", Cs=np.logspace(-3, 3, n))
+        _gain(
+            f"spectrum: a kernel matrix of rank 20, 1,000 rows, {n} values of C",
+            lambda model=model: model.fit(K, y),  # type: ignore[misc]
+            "rankers.magnitude.smoothers", "_few_features", lambda K: None, 2,
+        )  # fmt: skip
+    for m in (300, 1_000):
+        X = rng.normal(size=(m, 20))
+        y = X[:, 0] + np.sin(X[:, 1])
+        for n in (13, 25, 50):
+            model = rw.MPRankCV(kernel="rbf", Cs=np.logspace(-3, 3, n))
+            _gain(
+                f"spectrum: MPRankCV(kernel='rbf'), {m:,} rows, {n} values of C",
+                lambda X=X, y=y, model=model: model.fit(X, y),  # type: ignore[misc]
+                "rankers.magnitude.smoothers", "FEW", NEVER, 2,
+            )  # fmt: skip
+
+
+def single_precision() -> None:
+    """Kernels of many support rows in single precision, compiled, against NumPy's in double."""
+    rng = np.random.default_rng(0)
+    for n in (3_000, 10_000):
+        X = rng.normal(size=(n, 20))
+        y = np.digitize(X[:, 0] * X[:, 1], [-1, 0, 1])
+        model = rw.OnlineKeepRank(kernel="rbf")
+        _gain(
+            f"single precision: OnlineKeepRank(kernel='rbf'), {n:,} x 20",
+            lambda X=X, y=y, model=model: model.fit(X, y),  # type: ignore[misc]
+            "rankers.keeprank.expansion", "MOST_DOUBLE", NEVER, 2,
+        )  # fmt: skip
+
+
+def sparse_rows() -> None:
+    """RankNet on sparse rows that stay sparse, against rows made dense."""
+    for d, density in ((5_000, 0.02), (12_000, 0.01), (20_000, 0.002)):
+        X = sparse.random(2_000, d, density, format="csr", random_state=0)
+        y = (np.asarray(X[:, :100].sum(axis=1)).ravel() > 0.1).astype(float)
+        place = import_module("rankwright.rankers.gradient.ranknet")
+        usual, place.MANY_COLUMNS = place.MANY_COLUMNS, 0
+        _gain(
+            f"sparse rows: RankNet, 2,000 x {d:,}, {density:.1%} stored",
+            lambda X=X, y=y: rw.RankNet(max_iter=2).fit(X, y, qid=np.arange(2_000) // 20),  # type: ignore[misc]
+            "rankers.gradient.ranknet", "MANY_COLUMNS", NEVER, 1,
+        )  # fmt: skip
+        place.MANY_COLUMNS = usual
+
+
+def solvers() -> None:
+    """MPRank's primal and dual solver, each where "auto" takes it."""
+    rng = np.random.default_rng(0)
+    for m, d in ((2_000, 50), (2_000, 1_000), (200, 5_000)):
+        X, seconds = rng.normal(size=(m, d)), {}
+        for solver in ("auto", "primal", "dual"):
+            model = rw.MPRank(solver=solver)
+            seconds[solver] = min(
+                _cpu_time(lambda X=X, model=model: model.fit(X, X[:, 0]))  # type: ignore[misc]
+                for _ in range(3)
+            )
+        gain = max(seconds["primal"], seconds["dual"]) / seconds["auto"]
+        what = f"solvers: MPRank(solver='auto'), {m:,} x {d:,}, against the other"
+        print(f"  {what:64} {1e3 * seconds['auto']:9.3f} ms  {gain:6.2f} x", flush=True)
 
 
 def letor() -> None:
@@ -247,8 +403,9 @@ def explicit_map() -> None:
 PARTS = {
     part.__name__: part
     for part in (
-        kernels, steps, leaf_masks, few_steps, lanes, gain_bounds, narrow_histograms, copied_codes,
-        logistic_ndcg, letor, metric_blocks, explicit_map,
+        kernels, steps, leaf_masks, few_steps, lanes, gain_bounds, few_levels, narrow_histograms,
+        copied_codes, logistic_ndcg, grade_sums, potentials, letor, metric_blocks, few_codes,
+        explicit_map, used_columns, spectrum, single_precision, sparse_rows, solvers,
     )
 }  # fmt: skip
 

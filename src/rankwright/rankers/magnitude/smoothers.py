@@ -31,7 +31,7 @@ PRECISION = 1e-14  # of R from combinations
 WIDTHS = (2.0, 4.0, 16.0, 256.0, np.inf)  # of a band: the largest eigenvalue over the smallest
 BUFFER = 2**23  # numbers in a block, for all C' together: 64 MB
 SHORT = 64  # rows in a block of short queries
-FEW = 12  # values of C that cost less by Cholesky factors than one full eigendecomposition
+FEW = 24  # values of C up to which a Cholesky factor for each costs less than all eigenvectors
 
 
 def scale_gram(K: FloatArray, sample: WeightedRows) -> FloatArray:
