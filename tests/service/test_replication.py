@@ -125,6 +125,8 @@ def test_a_replica_has_the_leaders_log_models_and_ranker(pair, tmp_path):
     ]
     assert replica.replication()["role"] == "replica"
     assert leader.replication()["role"] == "leader"
+    while list(leader.replication()["replicas"].values()) != [0] and time.monotonic() < deadline:
+        time.sleep(0.05)  # the log has an entry of the ranking above
     assert list(leader.replication()["replicas"].values()) == [0]
     for name in ("a", "b"):
         both[name].stop()

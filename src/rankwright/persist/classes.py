@@ -242,7 +242,7 @@ def pack_model(packer: Packer, model: Any, path: str) -> ModelNode:
         if name.endswith("_")
         and not name.startswith("_")
         and name not in params
-        and name != "encoding_"  # the manifest holds it
+        and not isinstance(value, Encoding | FittedFeatures)  # the manifest holds it
     }
     if kind in SCIKIT:
         omit = SCIKIT[kind].may_omit

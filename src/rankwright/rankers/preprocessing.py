@@ -389,7 +389,8 @@ def encoder_of(model: BaseEstimator) -> TableEncoder | FeatureSet | None:
 
 def encoding_of(model: BaseEstimator) -> Encoding | FittedFeatures | None:
     """How a model turns tables into rows: by its first step, or by itself; None: not at all."""
-    return getattr(encoder_of(model) or first_estimator(model), "encoding_", None)
+    encoding = getattr(encoder_of(model) or first_estimator(model), "encoding_", None)
+    return encoding if isinstance(encoding, Encoding | FittedFeatures) else None
 
 
 def first_estimator(model: BaseEstimator) -> Any:
