@@ -44,7 +44,7 @@ def _child(name: str) -> None:
 
 def ours() -> None:
     """Arrays in, means out; peak memory as a multiple of scores + y + qid."""
-    from rankwright.metrics.evaluation import evaluate
+    from rankwright.metrics import evaluate
 
     data = _data()
     evaluate([1, 2], [0, 1])
@@ -89,7 +89,7 @@ def ranx() -> None:
 
 def shapes() -> None:
     """Our own times where scores tie, lists differ in length, or the list is long."""
-    from rankwright.metrics.evaluation import evaluate
+    from rankwright.metrics import evaluate
 
     rng, (scores, y, qid) = np.random.default_rng(1), _data()
     ragged = np.repeat(np.arange(N_QUERIES), rng.integers(1, 2 * N_ITEMS, N_QUERIES))[: len(y)]
@@ -128,7 +128,7 @@ def _dicts(data: tuple[np.ndarray, ...], ids: list[str]) -> tuple[dict[str, Any]
 
 
 def _line(name: str, prepared: float, seconds: float, rise: float, mean: float) -> None:
-    from rankwright.metrics.evaluation import evaluate
+    from rankwright.metrics import evaluate
 
     data = _data()
     own = _best(lambda: evaluate(*data, ["NDCG@10", "AP"]), 3)[1]

@@ -74,8 +74,7 @@ def kernels() -> None:
 
 def steps() -> None:
     """Compiled scoring of random thresholds against NumPy, by shape."""
-    from rankwright.scoring import base
-    from rankwright.scoring.linear import Additive
+    from rankwright.scoring import Additive, base
 
     rng = np.random.default_rng(0)
     module, usual = base.compile_kernels(), base.kernels
@@ -217,7 +216,7 @@ GRADIENTS = """
 import sys, time
 import numba
 import numpy as np
-from rankwright.feedback.base import Grades
+from rankwright.feedback import Grades
 from rankwright.rankers.boosting._kernels import pair_gradients as kernels
 from rankwright.rankers.boosting.pair_losses import PairGradients, PairWeights
 from rankwright.runtime import Team
@@ -239,7 +238,7 @@ print(1e3 * min(seconds))
 
 def potentials() -> None:
     """The exponential loss by RankBoost's potentials, against sums over the grades of a query."""
-    from rankwright.feedback.base import Grades
+    from rankwright.feedback import Grades
     from rankwright.rankers.boosting import pair_losses
     from rankwright.runtime import Team
 

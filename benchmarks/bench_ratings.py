@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from rankwright.data.io.ratings import read_ratings
-from rankwright.data.io.trec import read_run
+from rankwright.data import read_ratings, read_run
 
 N_USERS, N_ITEMS, N_RATINGS = 6_000, 4_000, 1_000_000
 REPEATS = 3

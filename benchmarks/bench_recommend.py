@@ -14,7 +14,7 @@ import numpy as np
 from experiments.rankboost.recsys_peers import PEERS
 
 import rankwright as rw
-from rankwright.recommend.evaluation import split_ratings
+from rankwright.recommend import split_ratings
 
 N_NEW, N_RATED, N_USERS = 20, 20, 200
 

@@ -20,8 +20,7 @@ from benchmarks.bench_rankboost import workload
 from rankwright import AutoRanker, LambdaMART, RankBoost, load_scorer, save
 from rankwright.persist.scorer import SavedScorer
 from rankwright.rankers.boosting.explain import tree_shap
-from rankwright.scoring import base
-from rankwright.scoring.trees import Trees
+from rankwright.scoring import Trees, base
 
 N_TREES, N_LEAVES, N_FEATURES = 300, 31, 136
 

@@ -32,9 +32,9 @@ from benchmarks.serve_load import (
 )
 
 import rankwright as rw
-from rankwright.data.datasets.synthetic import make_queries
+from rankwright.data import make_queries
 from rankwright.online_eval import always_valid_interval
-from rankwright.selection.progressive_validation import progressive
+from rankwright.selection import progressive
 from rankwright.service import Settings, create_app, read_entries
 from rankwright.service.api.types import RankRequest
 from rankwright.service.experiments import Experiment

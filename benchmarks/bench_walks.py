@@ -15,7 +15,7 @@ SETUP = """
 import os, sys
 import rankwright as rw
 from rankwright.cli.app import main
-from rankwright.data.datasets.synthetic import make_queries, make_ratings
+from rankwright.data import make_queries, make_ratings
 items = make_queries(40, random_state=0).items
 ratings = make_ratings(60, 40, random_state=0).ratings
 package, files = os.path.dirname(rw.__file__), set()

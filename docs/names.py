@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 
 import rankwright
-from rankwright.metrics.measure import Measure
+from rankwright.metrics import Measure
 
 PACKAGE = Path(rankwright.__file__).parent
 PAGE = Path(__file__).parent / "guide" / "names.md"

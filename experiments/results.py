@@ -12,7 +12,7 @@ from experiments.runner import Record
 from experiments.sources import changed_modules
 
 from rankwright.plot.charts import lines
-from rankwright.report.page import Chart, Page, Section, write_page
+from rankwright.report import Chart, Page, Section, write_page
 
 HEAD = """# Results of the experiments
 

@@ -1,11 +1,14 @@
-"""The package as a whole: light to import, honest about its public names."""
+"""The package as a whole: light to import, honest about its public names; scripts that use them."""
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from importlib import import_module
 from operator import attrgetter
 from pathlib import Path
 from runpy import run_path
@@ -17,6 +20,12 @@ from rankwright import rankers
 
 API = Path(__file__).parents[1] / "docs" / "api.md"
 DOCUMENTED = re.findall(r"^   (\w[\w.]*)$", API.read_text(encoding="utf-8"), re.MULTILINE)
+ROOT = API.parents[1]
+SCRIPTS = [
+    *(ROOT / "experiments").rglob("*.py"),
+    *(ROOT / "benchmarks").rglob("*.py"),
+    *(ROOT / "docs").rglob("*.py"),
+]
 HEAVY = {"numba", "sklearn", "scipy", "pandas", "polars", "safetensors", "pooch", "narwhals"}
 
 
@@ -87,3 +96,44 @@ def test_no_decision_depends_on_the_text_of_a_class_name() -> None:
     by_name = re.compile(r"\w\.__name__ (==|!=|in|not in) ")
     modules = Path(rankwright.__file__).parent.rglob("*.py")
     assert [path.name for path in modules if by_name.search(path.read_text())] == []
+
+
+def names_of_package(script: Path) -> Iterator[tuple[str, str]]:
+    """The (module, name) pairs of rankwright that a script imports or writes as ``rw.name``."""
+    for node in ast.walk(ast.parse(script.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "rankwright":
+            yield from ((str(node.module), alias.name) for alias in node.names)
+        if isinstance(node, ast.Attribute):
+            text = ast.unparse(node)
+            if re.fullmatch(r"rw(\.\w+)+", text):
+                module, _, name = text.replace("rw", "rankwright", 1).rpartition(".")
+                yield module, name
+
+
+def resolved(module: str, name: str) -> object:
+    try:
+        found = attrgetter(".".join([*module.split(".")[1:], name]))(rankwright)
+    except AttributeError:
+        found = getattr(import_module(module), name, None) or import_module(f"{module}.{name}")
+    return found
+
+
+def private_homes() -> dict[str, set[str]]:
+    """The modules, no packages, that define each public name."""
+    found: dict[str, set[str]] = {}
+    source = ROOT / "src" / "rankwright"
+    for stub in source.rglob("*.pyi"):
+        package = ".".join(["rankwright", *stub.parent.relative_to(source).parts])
+        for module, name in re.findall(r"^from (\.\w\S*) import (\w+) as", stub.read_text(), re.M):
+            found.setdefault(name, set()).add(package + module)
+    return found
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_scripts_use_names_that_exist_and_public_ones_by_their_public_names(script: Path) -> None:
+    homes = private_homes()
+    for module, name in names_of_package(script):
+        assert resolved(module, name) is not None, f"{module}.{name}"
+        assert module not in homes.get(name, ()) or module == "rankwright.exceptions", (
+            f"{module}.{name} is public: import it from its package"
+        )

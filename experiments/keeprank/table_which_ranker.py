@@ -20,7 +20,7 @@ from experiments.keeprank.folds import Outcome, System, load, load_fold, run_sys
 from experiments.keeprank.peers import CatBoost, LightGBM, XGBoost
 
 import rankwright as rw
-from rankwright.data.queries import split_queries
+from rankwright.data import split_queries
 from rankwright.metrics.significance import bootstrap_interval
 
 C8 = [0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0]

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from rankwright.rankers import LambdaMART
 from rankwright.rankers.boosting import grower, lambdamart
 from rankwright.rankers.boosting.grower import Grower, Tree
-from rankwright.rankers.boosting.lambdamart import LambdaMART
 
 ADDITIONS = ("score_noise", "bootstrap", "split_noise", "newton_steps")
 

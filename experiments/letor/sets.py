@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import rankwright as rw
+from rankwright.data import make_queries, split_queries
 from rankwright.data.datasets.loading import Partition
-from rankwright.data.datasets.synthetic import make_queries
-from rankwright.data.queries import split_queries
 
 SEEDS = (1, 2, 3, 4, 5)
 

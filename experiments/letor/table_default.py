@@ -57,8 +57,8 @@ from experiments.letor.sets import SEEDS, SETS, identity, load, query_names
 from experiments.letor.systems import AUTO, DEFAULTS, SPACES, TRIALS, System, cpu_seconds, systems
 
 import rankwright as rw
+from rankwright.data import make_queries
 from rankwright.data.datasets.loading import Partition
-from rankwright.data.datasets.synthetic import make_queries
 from rankwright.data.io.files import atomic_write
 from rankwright.metrics.significance import holm, randomization
 

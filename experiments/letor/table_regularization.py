@@ -18,7 +18,7 @@ import numpy as np
 from experiments.letor.table_boosting import RESULTS, load
 
 import rankwright as rw
-from rankwright.scoring.trees import Trees
+from rankwright.scoring import Trees
 
 SETS = {"letor3-ohsumed": "OHSUMED", "letor4-mq2008": "MQ2008"}
 ROUNDS, LEAVES, RATE = 80, 8, 0.1

@@ -17,8 +17,8 @@ import numpy as np
 from experiments.metasearch.sources import SOURCES, Engines, load
 
 import rankwright as rw
-from rankwright.data.queries import fold_queries
-from rankwright.metrics.scores import Scores
+from rankwright.data import fold_queries
+from rankwright.metrics import Scores
 
 RESULTS = Path(__file__).parents[1] / "_results"
 PLACES = (1, 2, 5, 10, 20, 30)

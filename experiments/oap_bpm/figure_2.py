@@ -12,11 +12,11 @@ from rankwright import (
     BayesianPRank,
     OAPBagging,
     OAPVoting,
-    PolynomialMap,
     PRank,
     WidrowHoff,
 )
-from rankwright.data.datasets.synthetic import make_ordinal
+from rankwright.data import make_ordinal
+from rankwright.rankers import PolynomialMap
 
 LENGTH, TRIALS = 50_000, 20
 METHODS = {

@@ -9,7 +9,7 @@ from experiments.oap_bpm.methods import NEW, PRANK, VOTED, Method, ensembles, wi
 from experiments.oap_bpm.table import EXPECTED, Draw, run, show
 from experiments.prank.trials import interval, n_trials, rank_loss, save
 
-from rankwright.data.datasets.synthetic import make_ordinal
+from rankwright.data import make_ordinal
 from rankwright.rankers import PolynomialMap
 
 N_TRAIN, N_TEST, TRIALS = 5000, 1000, 20

@@ -20,7 +20,7 @@ from experiments.prank.trials import interval, load_or_leave, n_trials, save
 from sklearn.preprocessing import StandardScaler
 
 import rankwright as rw
-from rankwright.data.datasets.synthetic import make_queries
+from rankwright.data import make_queries
 from rankwright.service.judging.active_learning import rank_variance
 
 TRIALS, FIRST, STEP, MEMBERS = 20, 40, 20, 50

@@ -15,7 +15,7 @@ from experiments.prank.trials import save
 from threadpoolctl import threadpool_limits
 
 from rankwright import OAPBPM
-from rankwright.data.datasets.synthetic import make_ordinal
+from rankwright.data import make_ordinal
 from rankwright.rankers import PolynomialMap
 
 TAUS, MEMBERS = (0.1, 0.3, 0.6, 0.9), (25, 50, 100, 200, 400)

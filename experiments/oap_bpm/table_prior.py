@@ -15,7 +15,7 @@ import numpy as np
 from experiments.prank.trials import interval, n_trials, rank_loss, save
 
 from rankwright import BayesianPRank
-from rankwright.data.datasets.synthetic import make_ordinal
+from rankwright.data import make_ordinal
 
 PRIORS = (1, 3, 10, 30, 100, 300, 1000, 3000)
 LENGTH, TRIALS = 2000, 20

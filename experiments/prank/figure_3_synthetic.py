@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from experiments.prank.trials import curve, mean_curves, n_trials, print_curves, save
 
-from rankwright.data.datasets.synthetic import make_ordinal
+from rankwright.data import make_ordinal
 from rankwright.rankers import BayesianPRank, MulticlassPerceptron, PolynomialMap, PRank, WidrowHoff
 
 LENGTH, TRIALS = 7000, 100

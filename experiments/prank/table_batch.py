@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 
-from rankwright.data.datasets.synthetic import make_ordinal
+from rankwright.data import make_ordinal
 from rankwright.rankers import (
     BayesianPRank,
     LargeMarginOrdinal,

@@ -12,7 +12,7 @@ import numpy as np
 from scipy import stats
 
 from rankwright.exceptions import DatasetError
-from rankwright.selection.progressive_validation import progressive
+from rankwright.selection import progressive
 
 RESULTS = Path(__file__).parents[1] / "_results"
 

@@ -23,11 +23,10 @@ import numpy as np
 from experiments.rankboost.table_movielens import misranked
 
 import rankwright as rw
-from rankwright.recommend.evaluation import split_by_time, split_ratings
-from rankwright.recommend.ratings.base import RatingModel, Table
+from rankwright.recommend import split_by_time, split_ratings
+from rankwright.recommend.ratings import ItemKNN, MatrixFactorization, RatingModel, UserSimilarity
+from rankwright.recommend.ratings.base import RatingRows
 from rankwright.recommend.ratings.blend import predict_rows
-from rankwright.recommend.ratings.factors import MatrixFactorization
-from rankwright.recommend.ratings.neighbors import ItemKNN, UserSimilarity
 
 RESULTS = Path(__file__).parents[1] / "_results" / "rankboost_choose_recommender.json"
 
@@ -81,7 +80,7 @@ def tried(by_time: bool, model: RatingModel, again: bool = False) -> tuple[float
     start = time.process_time()
     model.refit(known) if again else model.fit(known)
     seconds = time.process_time() - start
-    table = Table.by_user(known)
+    table = RatingRows.by_user(known)
     scores = predict_rows(lambda user, items: model.scores(*table.row(user), items), asked)
     return misranked(scores, asked), seconds
 

@@ -10,7 +10,7 @@ import sys
 import numpy as np
 from experiments.rankboost.movies import Point, draw, load, size_of
 
-from rankwright.recommend.evaluation import density_bins
+from rankwright.recommend import density_bins
 
 EDGES = (20, 40, 60, 100)
 

@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits
 
 import rankwright as rw
 from rankwright import recommend
-from rankwright.data.queries import split_within_users
+from rankwright.data import split_within_users
 
 RESULTS = Path(__file__).parents[1] / "_results"
 FILL = {

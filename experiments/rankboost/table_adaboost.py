@@ -19,7 +19,7 @@ from experiments.metasearch.sources import load as load_engines
 from experiments.prank.trials import save
 
 import rankwright as rw
-from rankwright.data.queries import fold_queries
+from rankwright.data import fold_queries
 from rankwright.exceptions import DatasetError, DegenerateDataWarning
 
 MEASURES = ["Disagreement", "AP", "NDCG@10"]

@@ -35,7 +35,7 @@ from experiments.rankboost.movies import (
 )
 
 import rankwright as rw
-from rankwright.data.queries import split_within_users
+from rankwright.data import split_within_users
 from rankwright.recommend.ratings.per_user import ReferenceUsers, prepared
 
 SEED, N_VALIDATION = 101, 100

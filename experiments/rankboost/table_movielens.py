@@ -26,8 +26,9 @@ from experiments.rankboost.recsys_peers import PEERS, Scored
 from experiments.sources import call_in_worker, note_worker
 
 import rankwright as rw
-from rankwright.recommend.evaluation import split_by_time, split_ratings
-from rankwright.recommend.ratings.base import RatingModel, Table
+from rankwright.recommend import split_by_time, split_ratings
+from rankwright.recommend.ratings import RatingModel
+from rankwright.recommend.ratings.base import RatingRows
 from rankwright.recommend.ratings.blend import MODELS, predict_rows
 
 RESULTS = Path(__file__).parents[1] / "_results"
@@ -51,7 +52,7 @@ def part(kind: type[RatingModel]) -> Callable[[rw.Ratings, rw.Ratings], Scored]:
 
     def run(train: rw.Ratings, test: rw.Ratings) -> Scored:
         start = time.process_time()
-        model, known = kind().fit(train), Table.by_user(train)
+        model, known = kind().fit(train), RatingRows.by_user(train)
         middle = time.process_time()
         scores = predict_rows(lambda user, items: model.scores(*known.row(user), items), test)
         return Scored(scores, middle - start, time.process_time() - middle)

@@ -30,13 +30,9 @@ import numpy as np
 from experiments.rankboost.topn_peers import OURS, SYSTEMS, Lists, System
 
 import rankwright as rw
-from rankwright.data import make_shop_log
-from rankwright.data.queries import leave_out
-from rankwright.recommend.evaluation import (
-    leave_last_out,
-    relevant_pairs,
-    split_by_time,
-)
+from rankwright.data import leave_out, make_shop_log
+from rankwright.recommend import leave_last_out, split_by_time
+from rankwright.recommend.evaluation import relevant_pairs
 from rankwright.recommend.reports import report_of
 
 RESULTS = Path(__file__).parents[1] / "_results"

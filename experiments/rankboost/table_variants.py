@@ -19,7 +19,7 @@ from experiments.rankboost.movies import RESULTS, load, mean_and_error, size_of
 
 import rankwright as rw
 from rankwright import recommend
-from rankwright.data.queries import split_within_users
+from rankwright.data import split_within_users
 
 SEED = 100
 FILMS = (0, 25, 50, 100, 10_000)

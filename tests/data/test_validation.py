@@ -7,9 +7,10 @@ import pytest
 
 import rankwright as rw
 from rankwright.data.io.items import detect_kind
+from rankwright.data.validation import Findings
 
 
-def statuses(findings: rw.data.Findings) -> dict[str, str]:
+def statuses(findings: Findings) -> dict[str, str]:
     return {finding.rule: finding.status for finding in findings}
 
 

@@ -25,7 +25,7 @@ from rankwright.exports.forest import Branch, Forest, Leaf, ceiling32, floor32, 
 from rankwright.exports.form import form_of
 from rankwright.exports.target import Options
 from rankwright.exports.writer import TARGETS, support
-from rankwright.scoring import KernelExpansion
+from rankwright.scoring.kernel import KernelExpansion
 
 N = 200
 

@@ -13,8 +13,9 @@ import pytest
 import rankwright as rw
 from rankwright.data import make_shop
 from rankwright.exceptions import ModelFileError
-from rankwright.persist import Provenance, provenance_of
 from rankwright.persist import format as fmt
+from rankwright.persist import provenance_of
+from rankwright.persist.provenance import Provenance
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide"
 

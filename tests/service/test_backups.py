@@ -15,11 +15,12 @@ import pytest
 
 from rankwright.cli.app import main
 from rankwright.exceptions import DataError, ParameterError
-from rankwright.service import Settings, Store, create_app
+from rankwright.service import Settings, create_app
 from rankwright.service.log import backups
 from rankwright.service.log.checking import check_store, digest, repair
 from rankwright.service.log.entries import Event, LoggedFeedback, encode
 from rankwright.service.log.reader import LogReader
+from rankwright.service.log.store import Store
 
 GRADES = (0.0, 1.0, 2.0, 3.0, 4.0)
 

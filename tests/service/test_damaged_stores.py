@@ -16,9 +16,10 @@ import pytest
 import rankwright as rw
 from rankwright.data import make_queries
 from rankwright.exceptions import DataError, ModelFileError, ParameterError, RankwrightError
-from rankwright.service import Settings, Store, create_app
+from rankwright.service import Settings, create_app
 from rankwright.service.log.entries import Event, LoggedFeedback, describe, encode
 from rankwright.service.log.reader import LogReader
+from rankwright.service.log.store import Store
 
 BINARY = {"content-type": "application/octet-stream"}
 

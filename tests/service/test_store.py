@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 from rankwright.exceptions import DataError, ParameterError
-from rankwright.service import Store, read_entries
+from rankwright.service import read_entries
 from rankwright.service.log.entries import Event, LoggedFeedback, encode
+from rankwright.service.log.store import Store
 
 
 @pytest.fixture

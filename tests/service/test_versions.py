@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 from rankwright.exceptions import DataError
-from rankwright.service import Settings, Store, create_app
+from rankwright.service import Settings, create_app
 from rankwright.service.log import store as stores
 from rankwright.service.log.reader import APPLICATION_ID, VERSION, LogReader
+from rankwright.service.log.store import Store
 
 MUSEUM = sorted((Path(__file__).parent / "stores").glob("*.db.gz"))
 LEARN = {"learn": "BayesianPRank", "grades": (0.0, 1.0, 2.0, 3.0, 4.0)}

@@ -313,7 +313,9 @@ def fuse(
         raise ParameterError("--method learned: give either --qrels to learn from, or --model.")
     if qrels is None and (save or ranker or set):
         raise ParameterError("--save, --ranker and --set are for learning: give --qrels as well.")
-    lists = rw.data.read_runs(runs)
+    from rankwright.data.io.trec import read_runs
+
+    lists = read_runs(runs)
     if method == "learned":
         fusion = _fit_fusion(lists, qrels, ranker, set) if model is None else _load_fusion(model)
         if save is not None:

@@ -26,7 +26,6 @@ from .io.tables import read_table as read_table
 from .io.trec import read_judges as read_judges
 from .io.trec import read_qrels as read_qrels
 from .io.trec import read_run as read_run
-from .io.trec import read_runs as read_runs
 from .io.trec import write_qrels as write_qrels
 from .io.trec import write_run as write_run
 from .items import Items as Items
@@ -40,5 +39,4 @@ from .runs import Qrels as Qrels
 from .runs import Run as Run
 from .runs import align as align
 from .runs import items_from_runs as items_from_runs
-from .validation import Findings as Findings
 from .validation import validate as validate

@@ -1,4 +1,3 @@
-from .engines import DaskEngine as DaskEngine
 from .engines import engine as engine
 from .files import evaluate_files as evaluate_files
 from .files import fit_files as fit_files

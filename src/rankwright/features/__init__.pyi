@@ -2,7 +2,6 @@ from .corpus import Corpus as Corpus
 from .declaration import WithinQuery as WithinQuery
 from .encoder import TableEncoder as TableEncoder
 from .feature_set import FeatureSet as FeatureSet
-from .judged import TextCollection as TextCollection
 from .text_features import BM25 as BM25
 from .text_features import BM25F as BM25F
 from .text_features import EditSimilarity as EditSimilarity

@@ -9,7 +9,6 @@ from .clicks.preferences import last_click as last_click
 from .clicks.preferences import position_propensity as position_propensity
 from .clicks.preferences import skip_above as skip_above
 from .clicks.propensity import estimate_propensities as estimate_propensities
-from .clicks.relevance import ClickRelevance as ClickRelevance
 from .clicks.relevance import calibration as calibration
 from .clicks.relevance import click_relevance as click_relevance
 from .clicks.relevance import effective_sample_size as effective_sample_size

@@ -1,4 +1,3 @@
-from .counterfactual import Estimate as Estimate
 from .counterfactual import doubly_robust as doubly_robust
 from .counterfactual import ips as ips
 from .counterfactual import snips as snips

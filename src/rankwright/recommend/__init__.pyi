@@ -10,6 +10,4 @@ from .explanations import Recommendation as Recommendation
 from .lists import Filter as Filter
 from .lists import TopLists as TopLists
 from .recommender import Recommender as Recommender
-from .reports import ReportComparison as ReportComparison
-from .reports import TopNReport as TopNReport
 from .two_stage import TwoStageRecommender as TwoStageRecommender

@@ -1,9 +1,4 @@
 from .base import Scorer as Scorer
-from .base import Transform as Transform
-from .kernel import KernelExpansion as KernelExpansion
 from .linear import Additive as Additive
 from .linear import Linear as Linear
-from .network import Network as Network
-from .ordinal import Ordinal as Ordinal
-from .sums import Sum as Sum
 from .trees import Trees as Trees

@@ -1,3 +1,2 @@
 from .ranker import check_ranker as check_ranker
-from .ranker import ranker_checks as ranker_checks
 from .weak_learner import check_weak_learner as check_weak_learner

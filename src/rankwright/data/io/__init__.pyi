@@ -13,6 +13,5 @@ from .tables import read_table as read_table
 from .trec import read_judges as read_judges
 from .trec import read_qrels as read_qrels
 from .trec import read_run as read_run
-from .trec import read_runs as read_runs
 from .trec import write_qrels as write_qrels
 from .trec import write_run as write_run

@@ -5,7 +5,6 @@ from .preferences import last_click as last_click
 from .preferences import position_propensity as position_propensity
 from .preferences import skip_above as skip_above
 from .propensity import estimate_propensities as estimate_propensities
-from .relevance import ClickRelevance as ClickRelevance
 from .relevance import calibration as calibration
 from .relevance import click_relevance as click_relevance
 from .relevance import effective_sample_size as effective_sample_size

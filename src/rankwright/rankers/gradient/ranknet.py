@@ -25,7 +25,7 @@ from rankwright.scoring.network import Network, n_weights, unpack_layers
 
 
 class TanhNetwork:
-    """A network of tanh layers whose weights are one flat array (see ``scoring.Network``).
+    """A network of tanh layers whose weights are one flat array (see ``scoring/network.py``).
 
     Sparse inputs stay sparse: the network reads them minus ``center``, a number for each column.
     """
@@ -142,7 +142,7 @@ class RankNet(Ranker):
     Attributes
     ----------
     layers_ : (n_layers,) array, units of each layer, the features first
-    weights_ : (n_weights,) array, see ``rankwright.scoring.Network``
+    weights_ : (n_weights,) array, laid out as in ``scoring/network.py``
     train_losses_ : (``n_iter_``,) array, mean pair loss of each epoch
     validation_ : (``n_iter_``,) array or None, the measure on the validation queries by epoch
         ("auto" without an ``eval_set``: their mean pair loss, or 1 - NDCG with

@@ -1,4 +1,3 @@
-from .base import Expert as Expert
 from .base import Popularity as Popularity
 from .content import ItemContent as ItemContent
 from .content import UserContent as UserContent

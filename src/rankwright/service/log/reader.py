@@ -170,8 +170,8 @@ def read_entries(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
     Examples
     --------
     >>> import tempfile, pathlib
-    >>> from rankwright.service import Store
     >>> from rankwright.service.log.entries import LoggedFeedback, encode
+    >>> from rankwright.service.log.store import Store
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "feedback.db"
     >>> store = Store(path)
     >>> body = encode(LoggedFeedback(id="1", grades={"a": 2.0}))
