@@ -283,7 +283,8 @@ def test_axe_finds_no_violation(serve, open_page, width, scheme) -> None:
         page.goto(f"{address}/judge?mode={mode}")
         check_access(page, source)
         assert page.evaluate(scroll) <= width  # nothing sticks out to the side
-    for path in ("/", "/api", "/judge/lead", "/login"):
+    press(page, "Enter")
+    for path in ("/", "/api", "/judge/mine", "/judge/lead", "/login"):
         page.goto(address + path)
         check_access(page, source)
         assert page.evaluate(scroll) <= width

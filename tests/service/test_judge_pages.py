@@ -130,6 +130,34 @@ def test_skipping_and_notes_reach_the_export(judge_at) -> None:
     assert all(f",{action},q" in text and f"why {action}" in text for action in ("skip", "cannot"))
 
 
+@pytest.mark.parametrize(("mode", "was", "now"), [("grades", "0", "4"), ("pairs", "1", "-1"),
+                                                  ("magnitudes", "80", "20")])  # fmt: skip
+def test_a_judge_changes_a_judgment(judge_at, mode, was, now) -> None:
+    client = judge_at()
+    html = start_judging(client, mode=mode)
+    assert "Nothing yet" in client.get(f"/judge/mine?mode={mode}").text
+    form = {**fields(html), "value": was, "note": "why"}
+    html = client.post("/judge/answer", data=form).text
+    grade(client, html, value=was)
+    mine = client.get(f"/judge/mine?mode={mode}").text
+    assert "2 judgments by ann" in mine
+    _, first = re.findall(r'href="(/judge\?mode=[^"]*again=[^"]*)"', mine)
+    edited = client.get(first.replace("&amp;", "&")).text
+    assert "your judgment, to change" in edited
+    assert ">why</textarea>" in edited
+    marked = re.search(r'value="([-0-9]+)"[^>]*aria-current="true"', edited)
+    assert (marked[1] if marked else re.search(r'value="(\d+)" data-arrows', edited)[1]) == was
+    again = {**fields(edited), "value": now}
+    assert (again["document"], again.get("other")) == (form["document"], form.get("other"))
+    assert done(client.post("/judge/answer", data=again).text) == 2
+    mine = client.get(f"/judge/mine?mode={mode}").text
+    assert "2 judgments by ann" in mine
+    newest = re.search(r"<tbody>\s*<tr>(.*?)</tr>", mine, re.DOTALL)[1]
+    assert again["document"].replace("d", "Title ") in newest
+    assert "your judgment, to change" not in client.get(first.replace("&amp;", "&")).text
+    assert client.get("/judge/mine?page=x").status_code == 422
+
+
 def test_two_judges_get_kappa_and_their_differences(judge_at) -> None:
     client = judge_at()
     for name, value in (("ann", "4"), ("bob", "0")):

@@ -238,6 +238,21 @@ def test_undo_restores_the_grade_before() -> None:
     assert judging.values("grades")["bob"] == {(0,): 0.0}
 
 
+def test_the_model_learns_only_the_last_answer_to_an_item() -> None:
+    judging, other = Judging(small_queue(), overlap=1.0), Judging(small_queue(), overlap=1.0)
+    query, document = "q0", ["d0"]
+    judging.model("grades")
+    for key, grade in (("a", 4.0), ("b", 0.0)):
+        judging.apply(key, "ann", judging.answer("grades", query, document, grade))
+    other.apply("b", "ann", other.answer("grades", query, document, 0.0))
+    assert judging.model("grades").n_seen == other.model("grades").n_seen == 1
+    assert [record.key for record in judging.answered("ann", "grades")] == ["b"]
+    judging.apply("c", "ann", judging.undo("ann", "grades"))
+    assert [record.judgment.value for record in judging.answered("ann", "grades")] == [4.0]
+    assert judging.again("ann", "grades", "b") is None
+    assert judging.again("bob", "grades", "a") is None
+
+
 def test_what_was_deleted_from_the_log_is_forgotten() -> None:
     judging = Judging(small_queue(), overlap=1.0)
     judge_all(judging, "ann", limit=5)

@@ -183,9 +183,12 @@ class Judging:
         if item is None:  # of another queue in the same log
             return
         mode = record.judgment.mode
+        replaced = self._answers[mode][record.judge].get(item)
         self._answers[mode][record.judge][item] = record
         self._shown.pop((mode, item), None)
-        if mode in self._models and record.judgment.value is not None:
+        if replaced is not None and replaced.judgment.value is not None:
+            self._models.pop(mode, None)  # learned again without it when it is needed
+        elif mode in self._models and record.judgment.value is not None:
             self._models[mode].learn([self._example(record)])
 
     def _take_back(self, key: str, judge: str) -> None:
@@ -211,13 +214,28 @@ class Judging:
             if item is None:
                 return None
             self._shown[mode, item] = (judge, time.monotonic())
-            shown = self.assignment.sides(judge, item)
-            documents = tuple(self.queue.documents[row] for row in shown)
-            query = documents[0].query
-            text = self.queue.query_texts[query]
-            return Task(
-                mode, query, text, documents, by_committee, self._in_query(judge, mode, query)
-            )
+            return self._task(judge, mode, self.assignment.sides(judge, item), by_committee)
+
+    def answered(self, judge: str, mode: Mode) -> list[Record]:
+        """The answers of a judge that count, the newest first."""
+        with self.lock:
+            counting = {record.key for record in self._answers[mode][judge].values()}
+            return [record for record in reversed(self.records) if record.key in counting]
+
+    def again(self, judge: str, mode: Mode, key: str) -> tuple[Task, Judgment] | None:
+        """An item as it was shown to this judge, and the answer; None if it no longer counts."""
+        with self.lock:
+            for item, record in self._answers[mode][judge].items():
+                if record.key == key:
+                    rows = self._rows(record.judgment.query, record.judgment.documents)
+                    return self._task(judge, mode, rows or item, False), record.judgment
+        return None
+
+    def _task(self, judge: str, mode: Mode, rows: Item, by_committee: bool) -> Task:
+        documents = tuple(self.queue.documents[row] for row in rows)
+        query = documents[0].query
+        text = self.queue.query_texts[query]
+        return Task(mode, query, text, documents, by_committee, self._in_query(judge, mode, query))
 
     def _choose(self, judge: str, mode: Mode) -> tuple[Item | None, bool]:
         todo = self._todo(judge, mode, self._on_screens(judge, mode))
@@ -285,6 +303,11 @@ class Judging:
             done = sum(record.judgment.action != "later" for record in answers)
             return JudgingProgress(done, done + len(self._todo(judge, mode)))
 
+    def title(self, judgment: Judgment, document: str) -> str:
+        """The title of a document of a judgment, or its id."""
+        row = self.queue.rows.get((judgment.query, document))
+        return document if row is None else self.queue.documents[row].title or document
+
     # What was judged.
 
     @property
@@ -320,12 +343,14 @@ class Judging:
         return most_disputed(self.values(mode), n)
 
     def model(self, mode: Mode) -> LiveModel:
-        """The model that has learned all judgments of a mode, in log order."""
+        """The model that has learned all judgments of a mode that count, in log order."""
         with self.lock:
             if mode not in self._models:
                 model = LiveModel(self.queue, mode)
-                given = (r for r in self.records if r.judgment.mode == mode)
-                model.learn([self._example(r) for r in given if r.judgment.value is not None])
+                answers = self._answers[mode].values()
+                counting = {record.key for given in answers for record in given.values()}
+                records = (r for r in self.records if r.key in counting)
+                model.learn([self._example(r) for r in records if r.judgment.value is not None])
                 self._models[mode] = model
             return self._models[mode]
 
@@ -398,7 +423,7 @@ def to_csv(judging: Judging) -> str:
     writer.writerow(COLUMNS)
     for record in judging.records:
         judgment = record.judgment
-        when = _date(record.time)
+        when = date(record.time)
         first, *other = judgment.documents
         value = "" if judgment.value is None else f"{judgment.value:g}"
         cells: list[Any] = [record.judge, judgment.mode, judgment.action, judgment.query, first]
@@ -407,7 +432,7 @@ def to_csv(judging: Judging) -> str:
     return file.getvalue()
 
 
-def _date(seconds: float) -> str:
+def date(seconds: float) -> str:
     """Date and time (UTC); empty for what was simulated."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds") if seconds else ""
 

@@ -17,7 +17,7 @@ from starlette.routing import BaseRoute
 from rankwright.exceptions import DataError
 from rankwright.service.api.problems import HttpProblem
 from rankwright.service.judging.active_learning import LiveModel
-from rankwright.service.judging.state import KIND, Judging, to_csv, to_letor, to_qrels
+from rankwright.service.judging.state import KIND, Judging, date, to_csv, to_letor, to_qrels
 from rankwright.service.learning.retraining import file_of
 from rankwright.service.log.entries import MODES, Judgment, Mode, encode
 from rankwright.service.models import LIVE
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 COOKIE = "rankwright_judge"
 MOST_NAME = 60
+PAGE = 50  # answers on a page of a judge's own judgments
 LEARN_SECONDS = 1.0  # that an answer waits for the ranker to learn it
 KEYS = ("0 a", "1 s", "2 d", "3 f", "4 g")
 UNITS = {"grades": "grades", "pairs": "steps of left, tie, right", "magnitudes": "points"}
@@ -65,6 +66,7 @@ class JudgePages:
             ("POST", "/judge/answer", self.answer),
             ("POST", "/judge/undo", self.undo),
             ("POST", "/judge/model", self.serve_model),
+            ("GET", "/judge/mine", self.mine),
             ("GET", "/judge/lead", self.lead),
             ("GET", "/judge/export/{kind}", self.export),
         ]
@@ -87,7 +89,44 @@ class JudgePages:
         require(request, "judge")
         if self._judge(request) is None or "mode" not in request.query_params:
             return self._start_page(request)
-        return await self._work(request, _mode(request.query_params), "judge.html")
+        mode, key = _mode(request.query_params), request.query_params.get("again", "")
+        return await self._work(request, mode, "judge.html", key)
+
+    async def mine(self, request: Request) -> Response:
+        """What the judge has answered, the newest first, with a way to change it."""
+        require(request, "judge")
+        judge, mode = self._named(request), _mode(request.query_params)
+        try:
+            page = max(int(request.query_params.get("page", "1")), 1)
+        except ValueError as error:
+            raise HttpProblem(
+                422, "The page is not a number. Use the links of the page."
+            ) from error
+        facts = await run_in_threadpool(self._own_answers, judge, mode, page)
+        return self.service.render(request, "judge_mine.html", **facts)
+
+    def _own_answers(self, judge: str, mode: Mode, page: int) -> dict[str, Any]:
+        judging = self.judging
+        with judging.lock:
+            records = judging.answered(judge, mode)
+            rows = [
+                {
+                    "key": record.key,
+                    "date": date(record.time)[:16].replace("T", " "),
+                    "query": judging.queue.query_texts[record.judgment.query],
+                    "titles": [
+                        judging.title(record.judgment, id) for id in record.judgment.documents
+                    ],
+                    "answer": self._said(record.judgment).rstrip("."),
+                    "note": record.judgment.note,
+                }
+                for record in records[PAGE * (page - 1) : PAGE * page]
+            ]
+        last = max(-(-len(records) // PAGE), 1)
+        return {
+            "judge": judge, "mode": mode, "modes": MODES, "rows": rows, "n": len(records),
+            "number": page, "last": last,
+        }  # fmt: skip
 
     async def answer(self, request: Request) -> Response:
         """Log a judgment and show the next item."""
@@ -206,22 +245,26 @@ class JudgePages:
             return RedirectResponse(f"/judge?mode={mode}", 303)
         return await self._work(request, mode, "_work.html", said=said)
 
-    async def _work(self, request: Request, mode: Mode, template: str, **values: Any) -> Response:
+    async def _work(
+        self, request: Request, mode: Mode, template: str, again: str = "", **values: Any
+    ) -> Response:
         may_serve = "admin" in request.scope["principal"].scopes
-        values |= await run_in_threadpool(self._facts, self._named(request), mode, may_serve)
+        values |= await run_in_threadpool(self._facts, self._named(request), mode, may_serve, again)
         return self.service.render(request, template, **values)
 
-    def _facts(self, judge: str, mode: Mode, may_serve: bool) -> dict[str, Any]:
-        """Everything that the working page shows."""
+    def _facts(self, judge: str, mode: Mode, may_serve: bool, again: str) -> dict[str, Any]:
+        """Everything that the working page shows; ``again`` is the key of an answer to change."""
         judging = self.judging
         with judging.lock:
             model, live = judging.model(mode), self._live(mode)
+            task, given = judging.again(judge, mode, again) or (judging.next(judge, mode), None)
             return {
                 "judge": judge,
                 "mode": mode,
                 "modes": MODES,
                 "queue": judging.queue,
-                "task": judging.next(judge, mode),
+                "task": task,
+                "given": given,
                 "form_key": secrets.token_urlsafe(12),
                 "grades": list(zip(judging.queue.grade_names, KEYS, strict=False)),
                 "progress": judging.progress(judge, mode),
