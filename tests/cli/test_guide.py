@@ -1,4 +1,7 @@
-"""Every command and every piece of Python in README, guide and tutorials runs as printed."""
+"""Every command and every piece of Python in README, guide and tutorials runs as printed.
+
+RANKWRIGHT_WRITE_PAGES=1 writes what the steps of the tutorials print into their pages.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ import subprocess
 import sys
 import warnings
 from collections import Counter
-from contextlib import ExitStack
+from contextlib import ExitStack, redirect_stdout
 from dataclasses import replace
 from importlib.util import find_spec
 from itertools import groupby
@@ -37,6 +40,46 @@ def blocks(page: str, languages: str) -> list[tuple[str, str]]:
     """(language, text) of the code of a page, in its order."""
     found = re.findall(rf"```({languages})\n(.*?)```", (GUIDE / page).read_text(), re.DOTALL)
     return [(language, text) for language, text in found]
+
+
+STEP = re.compile(
+    r"```(?P<language>sh|python)\n(?P<code>.*?)```\n(?:\n```text\n(?P<output>.*?)```\n)?", re.DOTALL
+)
+WIDEST, LONGEST = 100, 24  # columns and lines of an output that a page shows
+VARIES = re.compile(  # times, dates, random ids, hashes
+    r"\d+(?:\.\d+)? m?s\b|\d{4}-\d\d-\d\dT[\d:.]+Z?|\b[0-9a-f]{8,}\b|sha256 \w+"
+)
+NUMBER = re.compile(r"-?\b\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?")
+
+
+def write_outputs(path: Path, steps: list[re.Match[str]], printed: list[str]) -> None:
+    """Put what each step printed below it, shortened with ``...``."""
+    text = path.read_text()
+    for step, result in reversed(list(zip(steps, printed, strict=True))):
+        lines = result.rstrip().splitlines()
+        lines = lines if len(lines) <= LONGEST else [*lines[: LONGEST - 1], "..."]
+        lines = [x if len(x) <= WIDEST else x[: WIDEST - 3] + "..." for x in map(str.rstrip, lines)]
+        code = f"```{step['language']}\n{step['code']}```\n"
+        output = "\n```text\n" + "\n".join(lines) + "\n```\n" if lines else ""
+        text = text[: step.start()] + code + output + text[step.end() :]
+    path.write_text(text)
+
+
+def check_output(code: str, shown: str, printed: str) -> None:
+    """The same words in the same order; numbers may differ a little from machine to machine."""
+    wanted, found = shown.rstrip().splitlines(), printed.rstrip().splitlines()
+    if wanted[-1:] == ["..."]:
+        found = [*found[: len(wanted) - 1], "..."]
+    fault = f"{code}printed\n{printed}\nRANKWRIGHT_WRITE_PAGES=1 writes it into the page"
+    assert len(found) == len(wanted), fault
+    for line, other in zip(wanted, found, strict=True):
+        if line.endswith("..."):
+            line, other = line[:-3], other[: len(line) - 3]
+        pair = [VARIES.sub("#", each) for each in (line, other)]
+        words, others = ([" ".join(part.split()) for part in NUMBER.split(each)] for each in pair)
+        assert others == words, fault
+        numbers = [[float(n.replace(",", "")) for n in NUMBER.findall(each)] for each in pair]
+        assert numbers[1] == pytest.approx(numbers[0], rel=0.05, abs=0.02), fault
 
 
 def run_commands(script: str, folder: Path) -> list[subprocess.Popen[str]]:
@@ -91,13 +134,16 @@ def run_by_bash(script: str, folder: Path) -> None:
     (tools / "python").chmod(0o755)
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]  # python -m experiments
     path = f"{tools}{os.pathsep}{os.environ['PATH']}"
-    subprocess.run(
+    done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script],
         cwd=folder,
         env={**os.environ, "PATH": path, "PYTHONPATH": os.pathsep.join(paths)},
+        stdout=subprocess.PIPE,
+        text=True,
         timeout=600,
         check=True,
     )
+    print(done.stdout, end="")
 
 
 def run_pipeline(line: str, folder: Path) -> None:
@@ -122,6 +168,8 @@ def run_pipeline(line: str, folder: Path) -> None:
             ).stdout
         if target is not None:
             target.write_bytes(data)
+            data = b""
+    print(data.decode(), end="")
 
 
 def run_verb(words: list[str], data: bytes) -> bytes:
@@ -153,25 +201,38 @@ def test_the_commands_of_the_guide_run_in_the_order_printed(
 
 @pytest.mark.filterwarnings("default::rankwright.exceptions.UnknownLevelWarning")
 @pytest.mark.parametrize("page", sorted(path.name for path in GUIDE.glob("tutorial_*.md")))
-def test_a_tutorial_runs_as_printed(page: str, tmp_path: Path, monkeypatch) -> None:
+def test_a_tutorial_runs_and_prints_as_printed(page: str, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
-    found = blocks(page, "sh|python")
-    assert {language for language, _ in found} == {"sh", "python"}
+    text = (GUIDE / page).read_text()
+    steps = list(STEP.finditer(text))
+    assert {step["language"] for step in steps} == {"sh", "python"}
     if page == "tutorial_service.md" and shutil.which("curl") is None:
         pytest.skip("curl is not installed")
     ports = dict(zip(("8765", "8766"), map(str, free_ports(2)), strict=True))
+    printed = []
     with ExitStack() as servers:
-        for language, text in found:
-            text = re.sub("876[56]", lambda match: ports[match[0]], text)
-            if language == "python":
-                exec(text, names)
-                continue
-            for server in run_commands(text, tmp_path):
-                servers.callback(server.communicate, timeout=30)  # the last one is called first
-                servers.callback(server.terminate)
+        for step in steps:
+            code = re.sub("876[56]", lambda match: ports[match[0]], step["code"])
+            out = io.StringIO()
+            with redirect_stdout(out):
+                if step["language"] == "python":
+                    exec(code, names)
+                else:
+                    for server in run_commands(code, tmp_path):
+                        servers.callback(server.communicate, timeout=30)  # the last one first
+                        servers.callback(server.terminate)
+            result = out.getvalue()
+            for port, free in ports.items():
+                result = result.replace(free, port)
+            printed.append(result)
     if page == "tutorial_service.md":
         check_service_tutorial(names, tmp_path)
+    if os.environ.get("RANKWRIGHT_WRITE_PAGES"):
+        write_outputs(GUIDE / page, steps, printed)
+        return
+    for step, result in zip(steps, printed, strict=True):
+        check_output(step["code"], step["output"] or "", result)
 
 
 def check_service_tutorial(names: dict[str, Any], folder: Path) -> None:
