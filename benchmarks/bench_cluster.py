@@ -23,6 +23,7 @@ PARTS: dict[str, tuple[Callable[[Any], None], list[int]]] = {
     "memory": (memory.memory, [400_000]),
     "spill": (memory.spill, [400_000]),
     "kill": (failures.kill, [50_000]),
+    "losses": (failures.losses, [30_000]),
     "gone": (failures.gone, [0]),
     "peers": (peers.peers, [300_000]),
     "simulation": (simulation.simulation, [100_000, 500_000, 1_000_000, 2_000_000]),
@@ -42,6 +43,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--models", nargs="+", help="RidgeRanker, MPRank, RankSVM, LambdaMART, ...")
     parser.add_argument("--rounds", type=int, default=20, help="rounds of boosting")
     parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--drops", type=int, default=8, help="lost connections, of losses")
+    parser.add_argument("--cancels", type=int, default=4, help="cancelled tasks, of losses")
     parser.add_argument("--repeats", type=int, default=2, help="of peers; the best counts")
     options = parser.parse_args(arguments)
     if unknown := set(options.parts) - set(PARTS):

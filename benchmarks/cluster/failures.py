@@ -10,7 +10,8 @@ import sys
 import tempfile
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,118 @@ def killed(client: Any, model: Any, folder: Path, pid: int, at: int, delay: floa
         fit_on(client, model, folder)
     thread.join()
     return model
+
+
+PER_CLUSTER = 10  # Dask's nannies do not bring back all workers for ever
+
+
+def losses(options: Any) -> None:
+    """LambdaMART with killed workers, lost connections and cancelled tasks at random moments"""
+    import rankwright as rw
+
+    def model() -> Any:
+        return rw.LambdaMART(n_estimators=options.rounds, max_leaf_nodes=15)
+
+    kinds = ["kill"] * options.kills + ["connection"] * options.drops + ["cancel"] * options.cancels
+    random.Random(0).shuffle(kinds)
+    for n in options.rows:
+        same: dict[str, list[bool]] = {kind: [] for kind in kinds}
+        growing = 0
+        with files(n, part=5000) as folder:
+            expected = fingerprint(on_engine(model(), folder))
+            for first in range(0, len(kinds), PER_CLUSTER):
+                with cluster(3, {"LambdaMART": model}) as client, watched_gangs() as gangs:
+                    usual, _ = timed(fit_on, client, model(), folder)
+                    growth = time.perf_counter() - gangs[-1].started
+                    for number in range(first, min(first + PER_CLUSTER, len(kinds))):
+                        draw = random.Random(number)
+                        with suppress(TimeoutError):  # two will do
+                            client.wait_for_workers(3, timeout=30)
+                        times = usual, growth
+                        strike = Strike(client, kinds[number], gangs, draw, times)
+                        took, fitted = timed(strike.during, fit_on, client, model(), folder)
+                        same[kinds[number]].append(fingerprint(fitted) == expected)
+                        growing += strike.what == "trees grow"
+                        print(f"  {number + 1:>3}: {kinds[number]:<10} after {strike.at:4.1f} s of "
+                              f"{usual:.1f} ({strike.what}): {took:5.1f} s, same file: "
+                              f"{same[kinds[number]][-1]}", flush=True)  # fmt: skip
+        for kind, each in same.items():
+            print(f"{kind:<10} {sum(each)} of {len(each)} fits end with the same file")
+        print(f"{growing} of {len(kinds)} were while trees were grown", flush=True)
+
+
+@contextmanager
+def watched_gangs() -> Iterator[list[Any]]:
+    """The gangs of the fits on Dask, the last one last."""
+    from rankwright.distributed.engines import DaskGang
+
+    made: list[Any] = []
+    start = DaskGang._start
+
+    def starting(self: Any, resume: Any) -> None:
+        start(self, resume)
+        self.started = time.perf_counter()
+        made.append(self)
+
+    DaskGang._start = starting  # type: ignore[method-assign]
+    try:
+        yield made
+    finally:
+        DaskGang._start = start  # type: ignore[method-assign]
+
+
+class Strike:
+    """Something that goes wrong once: a worker is killed at a random moment of a fit, or another
+    accident happens at a random moment while trees grow.
+    """
+
+    def __init__(
+        self,
+        client: Any,
+        kind: str,
+        gangs: list[Any],
+        draw: random.Random,
+        times: tuple[float, float],
+    ) -> None:
+        self._client, self._kind, self._gangs, self._draw = client, kind, gangs, draw
+        self.at, self.what = draw.uniform(0.0, times[kind != "kill"]), "too late"
+        self._over = threading.Event()
+        pids = client.run(os.getpid, on_error="ignore")
+        self._worker = draw.choice(sorted(pids))
+        self._pid = pids[self._worker]
+
+    def during(self, fit: Any, *arguments: Any) -> Any:
+        self._gangs.clear()
+        thread = threading.Thread(target=self._strike)
+        thread.start()
+        fitted = fit(*arguments)
+        self._over.set()
+        thread.join()
+        return fitted
+
+    def _strike(self) -> None:
+        start = time.perf_counter()
+        while self._kind != "kill" and not self._gangs and not self._over.is_set():
+            time.sleep(0.01)
+        if self._over.wait(self.at):
+            return
+        self.at = time.perf_counter() - start
+        self.what = "trees grow" if self._gangs else "before trees"
+        if self._kind == "kill":
+            with suppress(ProcessLookupError):
+                os.kill(self._pid, signal.SIGKILL)
+        elif self._kind == "cancel":
+            self._client.cancel(self._draw.choice(self._gangs[-1]._futures))
+        else:
+            with suppress(Exception):  # the worker may be gone
+                self._client.run(drop_connections, workers=[self._worker])
+
+
+def drop_connections(dask_worker: Any) -> None:
+    """Close the connections of a worker to the others that grow trees with it."""
+    for member in dask_worker.state.actors.values():
+        if member._ring is not None:
+            member._ring.shut_down()
 
 
 def gone(options: Any) -> None:

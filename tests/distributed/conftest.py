@@ -28,9 +28,10 @@ def clients(patience: None) -> Iterator[dict[int, Any]]:
     with ExitStack() as stack:
         opened = {}
         for n_workers in (1, 2, 3):
-            cluster = distributed.LocalCluster(n_workers, dashboard_address=":0", **options)
-            stack.enter_context(cluster)
+            options |= {"n_workers": n_workers, "dashboard_address": ":0"}
+            cluster = stack.enter_context(distributed.LocalCluster(**options))
             opened[n_workers] = stack.enter_context(distributed.Client(cluster))
+            assert len(opened[n_workers].scheduler_info(n_workers=-1)["workers"]) == n_workers
         yield opened
 
 

@@ -161,3 +161,24 @@ def test_workers_of_another_version_are_refused(judged, tmp_path):
             fit(ranker(), judged)
         assert error.value.kind == "version"
         assert not any(client.processing().values())
+
+
+def test_a_worker_that_ends_while_versions_are_compared_is_no_fault(judged, client, monkeypatch):
+    """Its answer is an error of the connection; the others go on."""
+    run, left = client.run, [1]
+
+    def run_or_not(function, *arguments, **options):
+        found = run(function, *arguments, **options)
+        if left[0]:
+            left[0] = 0
+            found[min(found)] = OSError("connection reset")
+        return found
+
+    monkeypatch.setattr(client, "run", run_or_not)
+    with rw.engine(client):
+        fit(ranker(n_estimators=2), judged)
+    assert left == [0]
+    monkeypatch.setattr("rankwright.distributed.engines.PATIENCE", 0.1)
+    monkeypatch.setattr(client, "run", lambda *_, workers, **__: {workers[0]: OSError("reset")})
+    with rw.engine(client), pytest.raises(ClusterError, match="does not answer"):
+        fit(ranker(n_estimators=2), judged)

@@ -106,3 +106,17 @@ def test_score_and_evaluate_files(judged, tmp_path, run, capsys):
     assert "Name the folder" in capsys.readouterr().err
     assert run("rank", tmp_path / "model.rw", *where, "-o", out, "--trec") != 0
     assert "--trec with --cluster local:2" in capsys.readouterr().err
+
+
+def test_tune_on_files(judged, tmp_path, run):
+    """The trials are those of one machine, whether rows come in one file or in several."""
+    grid = ("--ranker", "LambdaMART", "--set", "n_estimators=3", "--grid", "max_leaf_nodes=4,8")
+    rw.write_letor(judged, tmp_path / "all.txt")
+    for i, rows in enumerate(np.array_split(np.arange(len(judged.y)), 3)):
+        part = rw.Items(judged.X[rows], judged.y[rows], judged.qid[rows])
+        rw.write_letor(part, tmp_path / f"part-{i}.txt")
+    models = [tmp_path / "here.rw", tmp_path / "there.rw"]
+    assert run("tune", tmp_path / "all.txt", *grid, "-o", models[0]) == 0
+    parts = tmp_path / "part-*.txt"
+    assert run("tune", parts, *grid, "--cluster", "local:2", "-o", models[1]) == 0
+    assert rw.model_digest(models[0]) == rw.model_digest(models[1])

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import rankwright as rw
+from rankwright.distributed import engines
 from rankwright.distributed.base import tree_reduce
 from rankwright.distributed.engines import DaskEngine, LocalEngine, open_engine
 from rankwright.exceptions import ClusterError, ParameterError
@@ -62,12 +63,19 @@ def test_the_engine_is_the_one_of_the_block():
     assert current_engine() is None
 
 
-def test_the_dashboard_link_is_printed_once(client, capsys):
+@pytest.mark.parametrize("has_bokeh", [True, False])
+def test_the_cluster_is_printed_once_with_a_dashboard_that_works(
+    has_bokeh, client, capsys, monkeypatch
+):
     DaskEngine._announced.pop(client, None)
+    versions = {"bokeh": "3.8.0"} if has_bokeh else {}
+    monkeypatch.setattr(engines, "version", versions.__getitem__)
     for _ in range(2):
         with rw.engine(client):
             pass
-    assert capsys.readouterr().err.count("dashboard") == 1
+    shown = capsys.readouterr().err
+    assert shown.count(client.scheduler.address) == 1
+    assert shown.count("dashboard") == has_bokeh
 
 
 def test_what_is_no_engine():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -224,6 +226,53 @@ def test_a_broken_parquet_file_is_named(frame, tmp_path):
     (tmp_path / "b.parquet").write_bytes(whole[: len(whole) // 2])
     with rw.engine("local:2"), pytest.raises(DataError, match=r"b\.parquet: this Parquet file"):
         ranker().fit(tmp_path, "label", qid="query")
+
+
+def with_cells(frame, column, values):
+    """The frame with other values in its last rows."""
+    changed, before = frame.copy(), frame[column].tolist()[: -len(values)]
+    if isinstance(values[0], str):
+        before = list(map(str, before))
+    changed[column] = [*before, *values] if before else values
+    return changed
+
+
+FAULTS = {
+    "text": ("f1", ["a secret"], 600, "wrong cell"),
+    "infinity": ("f2", [np.inf, 1.0], 599, "wrong cell"),
+    "text grade": ("label", ["a secret"] * 600, 1, "text grades"),
+    "category grade": ("label", pd.Categorical(["a secret"] * 600), 1, "text grades"),
+}
+
+
+@pytest.mark.parametrize("column, values, row, kind", FAULTS.values(), ids=FAULTS)
+def test_a_cell_that_is_no_number_is_named(column, values, row, kind, frame, tmp_path):
+    with_cells(frame, column, values).to_parquet(tmp_path / "a.parquet", index=False)
+    with rw.engine("local:2"), pytest.raises(DataError) as error:
+        ranker().fit(tmp_path, "label", qid="query")
+    assert (error.value.file, error.value.line) == (str(tmp_path / "a.parquet"), row)
+    assert error.value.kind == kind
+    assert column in error.value.message
+    assert "numbers" in error.value.fix  # not an argument of read_items, which fit has not
+
+
+def test_rows_of_later_row_groups_are_counted_from_where_the_group_starts(frame, tmp_path):
+    bad = with_cells(frame, "f1", ["a secret"])
+    bad.to_parquet(tmp_path / "a.parquet", index=False, row_group_size=250)
+    with rw.engine("local:2"), pytest.raises(DataError, match=r"from row 501\): row 100: f1"):
+        ranker().fit(tmp_path, "label", qid="query")
+
+
+def test_workers_log_no_values_of_a_file_that_they_refuse(frame, tmp_path, client, caplog):
+    caplog.set_level("DEBUG", "distributed.worker")
+    logging.getLogger("distributed.worker").addHandler(caplog.handler)
+    with_cells(frame, "f1", ["a secret"]).to_parquet(tmp_path / "a.parquet", index=False)
+    with rw.engine(client), pytest.raises(DataError, match="a secret") as error:
+        ranker().fit(tmp_path, "label", qid="query")
+    assert any(entry.name == "items_from_piece" for entry in error.traceback)  # of the worker
+    logging.getLogger("distributed.worker").removeHandler(caplog.handler)
+    assert "Compute Failed" in caplog.text
+    assert "a secret" not in caplog.text
 
 
 @pytest.mark.filterwarnings("ignore")  # boto's own

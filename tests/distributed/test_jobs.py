@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import rankwright as rw
@@ -52,6 +53,39 @@ def test_trials(items, client, model_bytes):
         for one, other in zip(here, there, strict=True):
             assert model_bytes(one.best_estimator_) == model_bytes(other.best_estimator_)
         assert here[0].best_score_ == there[0].best_score_
+
+
+@pytest.mark.filterwarnings("ignore::rankwright.exceptions.ClusterWarning")
+def test_searches_and_validation_rows_from_files(items, client, tmp_path, model_bytes):
+    """Queries are in several files, and columns in other orders."""
+    names = [f"f{i}" for i in range(5)]
+    frame = pd.DataFrame(items.X, columns=names)
+    frame["label"], frame["query"] = items.y, items.qid
+    for number, rows in enumerate(np.array_split(np.arange(len(frame)), 3)):
+        columns = np.roll(frame.columns, number)
+        frame.loc[rows, columns].to_parquet(tmp_path / f"part-{number}.parquet", index=False)
+    frame.iloc[:200, ::-1].to_parquet(tmp_path / "valid.parquet", index=False)
+    files, valid = str(tmp_path / "part-*.parquet"), str(tmp_path / "valid.parquet")
+    boosted = {"n_estimators": 30, "early_stopping": 2, "min_samples_leaf": 5}
+
+    def fits(X, y, qid, **validation):
+        search = rw.RankSearchCV(rw.RidgeRanker(), {"alpha": [0.0, 9.0]}, cv=2, random_state=0)
+        auto = rw.AutoRanker(quality=1, random_state=0)
+        ranker = rw.LambdaMART(**boosted)
+        return (
+            search.fit(X, y, qid=qid).best_estimator_,
+            auto.fit(X, y, qid=qid, **validation).best_estimator_,
+            ranker.fit(X, y, qid=qid, **validation),
+        )
+
+    X = frame[names]
+    known = {"eval_set": (X[:200], items.y[:200]), "eval_qid": items.qid[:200]}
+    expected = fits(X, items.y, items.qid, **known)
+    for where in ("local:2", client):
+        with rw.engine(where):
+            found = fits(files, "label", "query", eval_set=(valid, "label"), eval_qid="query")
+        for one, other in zip(expected, found, strict=True):
+            assert model_bytes(one) == model_bytes(other)
 
 
 def test_a_checkpoint_is_refused_on_an_engine(items, tmp_path):

@@ -86,6 +86,56 @@ def test_a_worker_that_is_killed_while_trees_grow_changes_no_byte(judged, model_
         assert left[0] < 0
 
 
+@pytest.mark.parametrize("accident", ["connection", "cancelled", "worker"])
+def test_what_happens_while_trees_grow_changes_no_byte(
+    accident, judged, model_bytes, client, monkeypatch
+):
+    """A connection between workers ends, an object is cancelled, its worker is said to be lost."""
+    model = rw.LambdaMART(n_estimators=20, min_samples_leaf=5)
+    expected = model_bytes(model.fit(judged.X, judged.y, qid=judged.qid))
+    gang = engines.DaskGang
+    call, made, left = gang._call, gang._made, [2, 1]
+
+    def call_or_not(self, method, *arguments):
+        left[0] -= method == "grow"
+        if left[0] == 0 and accident == "connection":
+            left[0] = -1
+            address = self._where[0]
+            client.run(end_connections, workers=[address])
+        elif left[0] == 0 and accident == "cancelled":
+            left[0] = -1
+            client.cancel(self._futures[1])
+        return call(self, method, *arguments)
+
+    class Lost:
+        def result(self, timeout):
+            raise RuntimeError("Worker holding Actor was lost")
+
+    def made_or_lost(self, future):
+        if accident == "worker" and left[1]:
+            left[1] = 0
+            future = Lost()
+        return made(self, future)
+
+    monkeypatch.setattr(gang, "_call", call_or_not)
+    monkeypatch.setattr(gang, "_made", made_or_lost)
+    with rw.engine(client):
+        assert model_bytes(model.fit(judged.X, judged.y, qid=judged.qid)) == expected
+    assert left[1] == 0 if accident == "worker" else left[0] < 0
+
+
+def end_connections(dask_worker):
+    for member in dask_worker.state.actors.values():
+        member._ring.shut_down()
+
+
+def test_a_task_that_somebody_else_cancels_is_an_error_that_says_so(judged, client, interrupt):
+    with rw.engine(client) as engine:
+        interrupt(3, lambda: client.cancel(list(engine._started)))
+        with pytest.raises(ClusterError, match="cancelled by somebody else"):
+            fit(judged)
+
+
 def test_a_cancelled_fit_leaves_no_task(judged, client, interrupt):
     def stop():
         raise KeyboardInterrupt

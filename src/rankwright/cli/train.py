@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -286,6 +287,7 @@ def tune(
     random_state: sh.RandomState = 0,
     output: sh.NewModel = "model.rw",
     json: sh.Json = False,
+    cluster: sh.Cluster = None,
     table: sh.GradedOptions = sh.GradedOptions(),
 ) -> None:
     """Tune the parameters of a ranker by cross-validation; train the best on all queries.
@@ -294,6 +296,7 @@ def tune(
     rankwright tune train.txt --valid valid.txt --trials 3
     rankwright tune train.txt --ranker RankSVM --search optuna --grid C=0.001..100 --trials 30
     rankwright tune train.txt --ranker LambdaMART --early-stopping 20 --grid max_leaf_nodes=8,16,32
+    rankwright tune 'part-*.parquet' --cluster tcp://scheduler:8786 --grid n_estimators=50,200
 
     Args:
         ranker: The name of a ranker, such as RankBoost, RankSVM, RankNet.
@@ -322,11 +325,16 @@ def tune(
     if search == "grid" and n_iter is not None:
         raise ParameterError(f"--trials {n_iter}: a grid tries all. Give --search random.")
     n_iter = n_iter or (20 if search in ("random", "optuna") else None)
-    items, other = _read_items(data, valid, table, estimator)
     options: dict[str, Any] = {"cv": cv, "n_iter": n_iter, "early_stopping": early_stopping}
     options |= {"sampler": "optuna" if search == "optuna" else "random", "verbose": 1}
     options |= {"random_state": random_state, "scale": True}
-    result = rw.tune(estimator, space, items, other, chosen, **options)
+    with nullcontext() if cluster is None else rw.engine(cluster):
+        if cluster is None:
+            items, other = _read_items(data, valid, table, estimator)
+        else:
+            items = _gather_items(data, table.for_workers(f"--cluster {cluster}", ("y", "qid")))
+            other = None if valid is None else table.read(valid, like=items)
+        result = rw.tune(estimator, space, items, other, chosen, **options)
     best = result.best_estimator_
     made: dict[str, Any] = {"command": sh.command(), "random_state": random_state}
     made |= {"name": os.path.basename(data), "measured_on": valid or f"{cv} folds of queries"}
@@ -337,6 +345,15 @@ def tune(
     about["seconds"] = round(time.perf_counter() - start, 3)
     following = sh.command("evaluate", output, valid or "TEST-DATA", *table.columns())
     sh.answer(json, f"{result.trials_}\n\nmodel: {output} ({name})\nnext: {following}", about)
+
+
+def _gather_items(data: str, columns: dict[str, Any]) -> rw.Items:
+    """The rows of files that workers read; a search needs all of them in one place."""
+    from rankwright.runtime import read_here
+
+    X, y, qid, _ = read_here([data], **columns)
+    names = tuple(map(str, X.columns)) if hasattr(X, "columns") else None
+    return rw.Items(X if names is None else X.to_numpy(), y, qid, feature_names=names)
 
 
 def _read_texts(

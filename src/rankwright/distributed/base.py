@@ -297,6 +297,12 @@ class Engine(ABC):
             self.cancel()
             raise
 
+    def read(self, path: Any, roles: dict[str, Any]) -> tuple[Any, ...]:
+        """All rows of files in this process: X, y, qid and sample_weight."""
+        from rankwright.distributed.inputs import read_rows
+
+        return read_rows(self, path, roles)
+
     def run(self, function: Callable[..., Any], jobs: Iterable[Any], *shared: Any) -> list[Any]:
         """``function(job, *shared)`` of independent jobs: their results, here, in order.
 

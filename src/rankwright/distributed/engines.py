@@ -251,9 +251,9 @@ class DaskEngine(Engine):
         self._sound: set[str] = set()  # addresses of workers whose versions are ours
         self.name = _address(client)
         if client not in self._announced:
-            self._announced[client] = client.dashboard_link
-            print(f"rankwright: cluster {self.name}, dashboard {client.dashboard_link}",
-                  file=sys.stderr)  # fmt: skip
+            self._announced[client] = _dashboard(client)
+            shown = [f"rankwright: cluster {self.name}", *filter(None, [self._announced[client]])]
+            print(", dashboard ".join(shown), file=sys.stderr)
 
     @property
     def threads(self) -> int:  # type: ignore[override]
@@ -262,7 +262,7 @@ class DaskEngine(Engine):
     def _apply(self, function: Callable[..., Any], *arguments: Any) -> Any:
         self._check()
         key = _key((*arguments[:1], function))
-        future = self.client.submit(function, *arguments, pure=False, key=key)
+        future = self.client.submit(_guarded, function, *arguments, pure=False, key=key)
         self._started.add(future)
         return future
 
@@ -309,24 +309,38 @@ class DaskEngine(Engine):
 
     def prepare(self) -> None:
         """Refuse workers with another version of what decides about the bits of a model."""
-        new = sorted(set(self.workers()) - self._sound)
-        for package in SAME_VERSION if new else ():
+        deadline = time.monotonic() + PATIENCE
+        while new := sorted(set(self.workers()) - self._sound):
+            silent = self._compare_versions(new)
+            if not silent & set(self.workers()):
+                return
+            if time.monotonic() > deadline:
+                raise ClusterError(
+                    f"{self.name}: worker {min(silent)} does not answer.",
+                    fix="Start it again, or see whether this process may connect to it.",
+                )
+            time.sleep(0.2)
+
+    def _compare_versions(self, workers: list[str]) -> set[str]:
+        """Refuse workers with other versions; returns those that do not answer, or are gone."""
+        silent: set[str] = set()
+        for package in SAME_VERSION:
             ours = _version(package)  # by the standard library: a worker may lack rankwright
-            found = self.client.run(version, package, workers=new, on_error="return")
+            found = self.client.run(version, package, workers=workers, on_error="return")
+            silent |= {worker for worker, theirs in found.items() if isinstance(theirs, OSError)}
             for worker, theirs in sorted(found.items()):
-                if theirs != ours:
+                if theirs != ours and worker not in silent:
                     has = f"has {package} {theirs}"
                     if isinstance(theirs, PackageNotFoundError):
                         has = f"does not have {package}"
-                    elif isinstance(theirs, Exception):
-                        has = f"did not answer ({theirs})"
                     raise ClusterError(
                         f"{self.name}: worker {worker} {has}, and this process has {package} "
                         f"{ours}. Models are equal only if all have the same versions.",
                         kind="version",
                         fix=f"Install {package}=={ours} on the workers and start them again.",
                     )
-        self._sound |= set(new)
+        self._sound |= set(workers) - silent
+        return silent
 
     def _collect(self, blocks: Sequence[Any]) -> list[Any]:
         from distributed import CancelledError, KilledWorker
@@ -334,15 +348,20 @@ class DaskEngine(Engine):
         try:
             self._wait(list(blocks))
             return list(self.client.gather(list(blocks)))
+        except _TaskError as failed:
+            raise failed.error.with_traceback(failed.__traceback__) from None
         except KilledWorker as error:
             raise ClusterError(
                 f"{self.name}: several workers died running the same task ({error}). "
                 "The usual cause is memory: give workers more, or use more workers."
             ) from error
         except CancelledError as error:
-            raise self._gone() from error
+            self._check()
+            raise ClusterError(
+                f"{self.name}: a task of the fit was cancelled by somebody else. Repeat the fit."
+            ) from error
         except (OSError, RuntimeError, ValueError):
-            self._check()  # else it is the error of a task
+            self._check()
             raise
 
     def _wait(self, blocks: list[Any]) -> None:
@@ -439,7 +458,7 @@ class DaskGang:
             parts = [self._share(values, *bounds, worker) for values in self._values]
             names = {"workers": [worker], "pure": False, "key": _key((cls,))}
             self._futures.append(
-                client.submit(_make_member, cls, *parts, *arguments, actor=True, **names)
+                client.submit(_guarded, _make_member, cls, *parts, *arguments, actor=True, **names)
             )
         self._actors = [self._made(future) for future in self._futures]
         addresses, token = self._call("address", *(() for _ in self._actors)), os.urandom(32)
@@ -484,7 +503,9 @@ class DaskGang:
         while True:
             try:
                 return future.result(timeout=POLL)
-            except (KilledWorker, CancelledError) as error:
+            except _TaskError as failed:
+                raise failed.error.with_traceback(failed.__traceback__) from None
+            except (KilledWorker, CancelledError, RuntimeError) as error:  # of Dask itself
                 raise _WorkerLost(str(error)) from error
             except TimeoutError:
                 self._check_workers()
@@ -497,7 +518,9 @@ class DaskGang:
 
     def close(self) -> None:
         """End all objects; those of lost workers have ended."""
-        actors, self._actors = self._actors, []
+        both = zip(self._actors, self._futures, strict=False)
+        actors = [actor for actor, future in both if future.status == "finished"]
+        self._actors = []
         for method in ("stop", "close"):  # close waits for a call that is under way
             for actor in actors:
                 with suppress(Exception):
@@ -512,6 +535,31 @@ def _version(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
+
+
+class _TaskError(Exception):
+    """An error of a task; what it says may quote data, which logs of workers must not hold."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(error)
+
+    @property
+    def error(self) -> BaseException:
+        error: BaseException = self.args[0]
+        return error
+
+    def __str__(self) -> str:
+        return f"{type(self.error).__name__}: the process that called fit says more"
+
+    def __repr__(self) -> str:
+        return f"{type(self.error).__name__}(...)"
+
+
+def _guarded(function: Callable[..., Any], *arguments: Any) -> Any:
+    try:
+        return function(*arguments)
+    except Exception as error:
+        raise _TaskError(error).with_traceback(error.__traceback__) from None
 
 
 class _WorkerLost(Exception):
@@ -561,6 +609,15 @@ def _key(arguments: tuple[Any, ...]) -> str:
 
 def _address(client: Any) -> str:
     return str(client.scheduler.address if client.scheduler else "dask")
+
+
+def _dashboard(client: Any) -> str:
+    """The address of the dashboard; empty if the scheduler shows none, for want of bokeh."""
+    try:
+        client.run_on_scheduler(version, "bokeh")
+    except Exception:  # a refusal of the scheduler, or of its environment
+        return ""
+    return str(client.dashboard_link)
 
 
 def open_engine(where: Any, memory: int | str | None = None) -> Engine:

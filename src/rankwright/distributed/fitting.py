@@ -29,6 +29,8 @@ from rankwright.distributed.shards import (
 )
 from rankwright.feedback.base import Grades
 from rankwright.rankers.base import rankers
+from rankwright.rankers.early_stopping import rows_and_grades
+from rankwright.runtime import is_path
 
 FEW_ROWS = 1_000_000  # below about this many a cluster is slower than one machine
 
@@ -95,6 +97,14 @@ def fit_shards(
     n_rows, n_queries = int(counts[:, 0].sum()), int(counts[:, 1].sum())
     _warn_small(engine, n_rows)
     estimator.n_queries_in_ = n_queries
+    if eval_set is not None:
+        X_eval, y_eval = rows_and_grades(eval_set, type(estimator).__name__)
+        if is_path(X_eval):
+            query = qid if eval_qid is None and isinstance(qid, str) else eval_qid
+            X_eval, y_eval, eval_qid, _ = engine.read(X_eval, {"y": y_eval, "qid": query})
+            if hasattr(X_eval, "columns"):  # in any order
+                X_eval = dict(X_eval)
+            eval_set = X_eval, y_eval
     validation = estimator._checked_eval_set(eval_set, eval_qid, n_queries)
     rows = ShardedRows(shards, n_rows, n_queries, estimator.n_features_in_, validation)
     if sum(engine.gather(engine.map(_pair_weight, shards))) == 0:

@@ -36,6 +36,7 @@ from rankwright.distributed.shards import (
 )
 from rankwright.exceptions import DataError, ParameterError
 from rankwright.feedback.base import as_grades, frozen_weights
+from rankwright.runtime import is_path
 
 CHUNK = 1 << 26  # bytes of a LETOR file that are one part
 ROW_BITS = 40  # a row has the number: that of its part, shifted by this, plus that in the part
@@ -68,12 +69,6 @@ class Info(NamedTuple):
     names: tuple[str, ...] | None
     kind: str  # the kind of the ids
     where: str
-
-
-def is_path(X: MatrixLike) -> bool:
-    """Whether rows are in files: a path, or a list of paths."""
-    several = X if isinstance(X, list | tuple) and len(X) else [X]
-    return all(isinstance(one, str | os.PathLike) for one in several)
 
 
 def is_remote(X: MatrixLike) -> bool:
@@ -229,6 +224,26 @@ def read_part(sources: tuple[FilePiece, ...], roles: Roles, checks: dict[str, An
     return InputPart(join_rows(rows), common.names, infos[0].where)
 
 
+def read_rows(engine: Engine, path: Any, roles: Roles) -> tuple[Any, ...]:
+    """All rows of files, here: X with its names, y, qid and sample_weight, None if not named."""
+    roles = {"query_weight": None, "sample_weight": None, **roles}
+    checks = {"accept_sparse": "csr", "dtype": np.float64, "ensure_all_finite": "allow-nan"}
+    parts = engine.run(read_part, list_sources(path), roles, checks)
+    infos = [info for part in parts if (info := part_info(part)).n_rows]
+    if not infos:
+        raise DataError(f"{path} has no row.")
+    common = _agree(infos)
+    rows = join_rows([fit_part(part, common) for part in parts if len(part.rows.y)])
+    X = rows.X
+    if common.names is not None and not hasattr(X, "tocsr") and find_spec("pandas") is not None:
+        from pandas import DataFrame
+
+        X = DataFrame(X, columns=list(common.names))
+    has_queries = roles["qid"] is not None or len({*rows.qid.tolist()}) > 1
+    weight = None if roles["sample_weight"] is None else rows.sample_weight
+    return X, rows.y, rows.qid if has_queries else None, weight
+
+
 def read_parts(
     sources: tuple[FilePiece, ...],
     roles: Roles,
@@ -245,35 +260,43 @@ def _read_source(
 ) -> Iterator[InputPart]:
     columns = {name: roles[name] for name in ("y", "qid")}
     first = 0
-    for piece in _pieces_of(source, n_bytes):
+    for piece, start in _pieces_of(source, n_bytes):
         items: Items | None = None
         if isinstance(piece, str):
             items = read_items(piece, **columns)
         elif isinstance(piece, _Lines) and piece.is_letor:
             items = read_letor(piece)
         elif piece is not None:
-            items = items_from_piece(piece, source.path, **columns)
+            try:
+                items = items_from_piece(piece, source.path, **columns)
+            except DataError as error:
+                if not start:
+                    raise
+                where = f"{source.path} (counted from row {start + 1:,})"
+                raise error.replaced(file=where) from None
         yield _part(items, roles, checks, (source.number, first), source.path)
         first += 0 if items is None else items.n_items
 
 
-def _pieces_of(source: FilePiece, n_bytes: int | None) -> Iterator[Any]:
-    """A path, lines, Arrow tables, or None without a row."""
+def _pieces_of(source: FilePiece, n_bytes: int | None) -> Iterator[tuple[Any, int]]:
+    """A path, lines, Arrow tables, or None without a row; and how many rows of a table precede."""
     if source.last < 0:
-        yield source.path
+        yield source.path, 0
     elif not is_parquet(source.path):
-        yield _read_lines(source)
+        yield _read_lines(source), 0
     else:
         from pyarrow import Table
 
         with _parquet(source.path, buffer_size=1 << 16, pre_buffer=False) as file:
+            start = sum(file.metadata.row_group(k).num_rows for k in range(source.first))
             if n_bytes is None:
                 table = file.read_row_group(source.first)
-                yield table if table.num_rows else None
+                yield (table if table.num_rows else None), start
                 return
             size = max(n_bytes // (8 * file.metadata.num_columns), 100)
             for batch in file.iter_batches(size, [source.first]):
-                yield Table.from_batches([batch])
+                yield Table.from_batches([batch]), start
+                start += batch.num_rows
 
 
 class _Lines(io.BytesIO):

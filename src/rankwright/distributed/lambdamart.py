@@ -187,9 +187,11 @@ class Rank:
         worker: Any = None,
     ) -> None:
         self._plan, self._pool, self._empty = plan, Team(threads), empty
-        self._door = None if worker is None else Door(worker)
+        self._door: Door | None = None
         self._ring: Any = None
         self._stopped = False
+        if worker is not None:
+            self._door = Door(worker)
         with one_thread():
             self._codes, self._losses, self._scores, self._keys = self._encoded(shards, used)
         self._grower: Grower | None = None
@@ -285,3 +287,6 @@ class Rank:
             if part is not None:
                 part.close()
         self._pool.__exit__()
+
+    def __del__(self) -> None:
+        self.close()  # Dask forgets an object that is cancelled, and tells nobody

@@ -23,7 +23,13 @@ and walked all classes let none hang. The guide says not to; start workers with 
 """
 
 from rankwright.runtime.blas import single_threaded_blas
-from rankwright.runtime.engines import active_engine, current_engine, map_jobs
+from rankwright.runtime.engines import (
+    active_engine,
+    current_engine,
+    is_path,
+    map_jobs,
+    read_here,
+)
 from rankwright.runtime.locks import exclusive, state_lock
 from rankwright.runtime.memory import available_memory, parse_bytes, require_memory
 from rankwright.runtime.threads import (
@@ -42,12 +48,14 @@ __all__ = [
     "available_memory",
     "current_engine",
     "exclusive",
+    "is_path",
     "map_blocks",
     "map_jobs",
     "n_threads",
     "one_thread",
     "parse_bytes",
     "ranges",
+    "read_here",
     "require_memory",
     "single_threaded_blas",
     "state_lock",

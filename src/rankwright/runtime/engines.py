@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -27,6 +28,24 @@ def active_engine(engine: Any) -> Iterator[None]:
         yield
     finally:
         _ENGINE.reset(token)
+
+
+def is_path(X: Any) -> bool:
+    """Whether rows are in files: a path, or a list of paths."""
+    several = X if isinstance(X, list | tuple) and len(X) else [X]
+    return all(isinstance(one, str | os.PathLike) for one in several)
+
+
+def read_here(X: Any, y: Any, qid: Any = None, sample_weight: Any = None) -> tuple[Any, ...]:
+    """All rows of files that the engine reads, or what was given: X, y, qid and sample_weight.
+
+    For work that needs all rows in one place. In files, the others are names of columns.
+    """
+    engine = current_engine()
+    if engine is None or not is_path(X):
+        return X, y, qid, sample_weight
+    rows: tuple[Any, ...] = engine.read(X, {"y": y, "qid": qid, "sample_weight": sample_weight})
+    return rows
 
 
 def map_jobs(

@@ -38,10 +38,12 @@ from rankwright.rankers.preprocessing import without_encoder
 from rankwright.runtime import (
     active_engine,
     current_engine,
+    is_path,
     map_blocks,
     map_jobs,
     n_threads,
     progress,
+    read_here,
 )
 from rankwright.selection.base import BestRanker, default_measure, scaled, watching
 from rankwright.selection.by_name import seeded
@@ -220,7 +222,8 @@ class AutoRanker(BestRanker):
 
         Parameters
         ----------
-        X : (n_items, n_features) array, CSR matrix or data frame
+        X : (n_items, n_features) array, CSR matrix or data frame; on an engine also files, whose
+            columns ``y``, ``qid`` and ``sample_weight`` name then
         y : (n_items,) grades; higher is better
         qid : (n_items,) query ids of any hashable type, in any order; None treats all rows as one
             query
@@ -230,6 +233,12 @@ class AutoRanker(BestRanker):
         """
         started = time.perf_counter()
         schema.check_parameters(self)
+        query = qid
+        X, y, qid, sample_weight = read_here(X, y, qid, sample_weight)
+        if isinstance(eval_set, tuple) and len(eval_set) == 2 and is_path(eval_set[0]):
+            eval_set, eval_qid = _read_eval_set(
+                eval_set, query if eval_qid is None else eval_qid, X
+            )
         X = checked_rows(X)  # the candidates get the rows as they were given
         _refuse_other_feedback(y)
         validate_data(self, X, y, accept_sparse="csr", dtype=None, **_ALLOW_NAN)
@@ -756,6 +765,15 @@ def _check_order(rows: TrainingRows) -> None:
             f"AutoRanker.fit: no query has rows of different grades ({queries.n_queries} queries, "
             f"{len(rows.y)} rows), so there is no order to learn. Check that qid holds the queries."
         )
+
+
+def _read_eval_set(eval_set: tuple[Any, Any], eval_qid: Any, X: Any) -> tuple[Any, Any]:
+    """Validation rows that are in files, with the columns of X in their order."""
+    rows, y, qid, _ = read_here(eval_set[0], eval_set[1], eval_qid)
+    names = [*getattr(X, "columns", ())]
+    if names and {*names} == {*getattr(rows, "columns", ())}:
+        rows = rows[names]
+    return (rows, y), qid
 
 
 def _checked_eval_set(eval_set: Any, eval_qid: Any) -> TrainingRows | None:

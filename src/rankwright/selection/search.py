@@ -28,7 +28,7 @@ from rankwright.metrics.measure import Measure, MeasureScorer
 from rankwright.metrics.scores import Cell, Table
 from rankwright.rankers.early_stopping import EarlyStopping
 from rankwright.rankers.preprocessing import with_encoding
-from rankwright.runtime import active_engine, current_engine, n_threads, progress
+from rankwright.runtime import active_engine, current_engine, n_threads, progress, read_here
 from rankwright.selection.base import (
     BestRanker,
     check_learnable,
@@ -199,11 +199,13 @@ class RankSearchCV(BestRanker):
 
         Parameters
         ----------
-        X : (n_items, n_features) array, CSR matrix or data frame
+        X : (n_items, n_features) array, CSR matrix or data frame; on an engine also files, whose
+            columns ``y``, ``qid`` and ``sample_weight`` name then
         y : (n_items,) grades
         qid : (n_items,) query ids; at least as many queries as folds
         sample_weight : (n_items,) weights of the rows in training; the score has none
         """
+        X, y, qid, sample_weight = read_here(X, y, qid, sample_weight)
         X, y = checked_rows(X), as_grades(y, "y")
         by_name = isinstance(self.scoring, str | Measure)
         scorer = Measure.parse(self.scoring).scorer() if by_name else self.scoring

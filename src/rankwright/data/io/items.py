@@ -288,9 +288,17 @@ def items_from_piece(
     roles = {layout[role] for role in ("y", "qid", "docid", "weight")}
     others = (name for name in names if name not in roles and not tables.is_index(name))
     layout["kinds"] = dict.fromkeys(others, "number")
-    if is_text:
-        return tables.read_table(piece, separator=separator, **layout)
-    return _items_from_frame(piece, path, layout)
+    try:
+        if is_text:
+            return tables.read_table(piece, separator=separator, **layout)
+        return _items_from_frame(piece, path, layout)
+    except DataError as error:
+        if error.kind not in ("wrong cell", "text grades", "bad grade"):
+            raise
+        fix = "workers read numbers: write this column as numbers"
+        if error.kind == "wrong cell":
+            fix += ", leave cells without a value empty, or leave the column out of the files"
+        raise error.replaced(fix=fix) from None
 
 
 def names_columns(path: str) -> bool:
@@ -405,9 +413,8 @@ def _items_from_frame(source: Any, path: str, layout: dict[str, Any], **reading:
 
 def _refuse_row(path: str, row: int, reason: str, fix: str, kind: str) -> NoReturn:
     if is_parquet(path):
-        raise DataError(
-            f"row {row + 1}: {reason};", kind=kind, file=path, line=row + 1, fix=fix
-        ) from None
+        found = f"row {row + 1}: {reason.rstrip(':')};"
+        raise DataError(found, kind=kind, file=path, line=row + 1, fix=fix) from None
     text = read_text(path)
     lines = [line for line, _ in json_rows(text)]
     text.refuse(lines[row], 1, reason, fix, kind)
