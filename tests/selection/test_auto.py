@@ -17,7 +17,14 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import rankwright as rw
-from rankwright.exceptions import ConvergenceWarning, DataError, MeasureError, ParameterError
+from rankwright.exceptions import (
+    ConvergenceWarning,
+    DataError,
+    MeasureError,
+    MissingQueryWarning,
+    ParameterError,
+    RankwrightError,
+)
 from rankwright.selection.candidates import CandidateResult, CandidateResults, default_candidates
 from rankwright.testing.inputs import make_problem
 
@@ -140,6 +147,33 @@ def test_with_an_eval_set_folds_are_trained_and_the_eval_set_decides() -> None:
     assert one.named_steps["scale"].n_samples_seen_ < len(DATA)  # of folds, and of no eval_set
     with pytest.raises(ParameterError, match="eval_qid"):
         fit(rw.AutoRanker(LINEAR), eval_qid=VALID.qid)
+
+
+@pytest.mark.parametrize(
+    "given, message",
+    [
+        ({"eval_set": (VALID.X[:, 1:], VALID.y), "eval_qid": VALID.qid}, "eval_set: X has"),
+        ({"eval_set": (VALID.X, 0 * VALID.y), "eval_qid": VALID.qid}, "eval_set: every row"),
+        ({"eval_set": (VALID.X, VALID.y), "eval_qid": np.arange(len(VALID))}, "eval_set: no query"),
+        ({"eval_set": (VALID.X, VALID.y[1:]), "eval_qid": VALID.qid}, "eval_set: "),
+        ({"sample_weight": np.append(np.ones(len(DATA) - 1), -1.0)}, "sample_weight"),
+    ],
+)
+def test_rows_that_do_not_fit_are_refused(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(RankwrightError, match=message):
+        fit(rw.AutoRanker(LINEAR), **given)
+
+
+def test_an_eval_set_without_query_ids_is_warned_of_once() -> None:
+    trees = [("a", rw.LambdaMART(n_estimators=2)), ("b", rw.RankBoost(n_estimators=2))]
+    with pytest.warns(MissingQueryWarning) as caught:
+        fit(rw.AutoRanker(trees), eval_set=[(VALID.X, VALID.y)])
+    assert len(caught) == 1
+
+
+def test_without_relevant_items_ap_is_not_a_default_measure() -> None:
+    model = rw.AutoRanker(LINEAR).fit(DATA.X, DATA.y - 9, qid=DATA.qid)
+    assert [str(one) for one in model.results_.comparison.measures] == ["Disagreement"]
 
 
 @pytest.mark.parametrize("eval_set", [False, True])

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from rankwright._typing import RandomState
+from rankwright._typing import FloatArray, RandomState
 from rankwright.data.behavior.impressions import ImpressionLog
 from rankwright.data.inputs import checked_rows
 from rankwright.data.queries import Queries
@@ -23,6 +23,7 @@ from rankwright.exceptions import (
     ConvergenceWarning,
     DataError,
     DegenerateDataWarning,
+    MissingQueryWarning,
     ParameterError,
     RankwrightError,
 )
@@ -31,7 +32,7 @@ from rankwright.metrics.measure import Measure, parse_measures, predict_with
 from rankwright.rankers import schema
 from rankwright.rankers.checks import check_width
 from rankwright.rankers.deployment import holds, kinds_of
-from rankwright.rankers.early_stopping import EarlyStopping
+from rankwright.rankers.early_stopping import EarlyStopping, rows_and_grades
 from rankwright.rankers.ensemble import RankEnsemble, allows_nan, needs_queries
 from rankwright.rankers.foreign_names import explains_names
 from rankwright.rankers.preprocessing import without_encoder
@@ -98,7 +99,7 @@ class AutoRanker(BestRanker):
         ``quality``, the measure and the size of the data.
     measure : str, Measure or list of them, default "auto"
         The first one decides; all are reported. "auto" is NDCG@10 and AP, or Disagreement and AP
-        for grades that cannot be gains (below 0 or above 30).
+        for grades that cannot be gains (below 0 or above 30); without AP if no grade is above 0.
     quality : int from 1 to 5, default 3
         The effort. 1 fits one good default without evaluation: LambdaMART, which holds out some
         queries to stop by, or RankSVM on few rows. 2 tries four candidates on three
@@ -248,22 +249,21 @@ class AutoRanker(BestRanker):
         seed = self._seed()
         seed = int(np.random.default_rng().integers(2**31)) if seed is None else seed
         auto = str(self.measure) == "auto"
-        measures = parse_measures([default_measure(given.y), "AP"] if auto else self.measure)
+        measures = parse_measures(_default_measures(given.y) if auto else self.measure)
         rows, order = given, np.arange(len(given.y))
         if self.combine or isinstance(self.estimators, str):
             rows, order = given.content_order()
         if given.weight is not None and not given.weight.any():
             raise DataError("AutoRanker.fit: every sample_weight is zero. Give some rows a weight.")
-        valid = _checked_eval_set(eval_set, eval_qid)
+        self.n_queries_in_ = Queries.from_ids(rows.qid, len(rows.y)).n_queries
+        valid = self._checked_eval_set(eval_set, eval_qid)
         folds = folds_for(self.quality, len(given.y), self.n_features_in_)
         if valid is not None and not self.combine:
             folds = (1, 1)  # the eval_set evaluates the model itself
-        self.n_queries_in_ = Queries.from_ids(rows.qid, len(rows.y)).n_queries
         plan = CrossFitting.plan(rows, valid, measures, *folds, seed)
         self.held_out_rows_ = order if plan.folds and valid is None else None
         if self.checkpoint is not None:
             self.checkpoint.open(self._fingerprint(rows, valid, measures, seed))
-
         self.dropped_: dict[str, str] = {}
         with active_engine(None):
             candidates = self._candidates(plan, seed)
@@ -284,6 +284,31 @@ class AutoRanker(BestRanker):
                 self._keep_one(CandidateResults(results), plan)
         self._warn_if_improving()
         return self
+
+    def _checked_eval_set(self, eval_set: Any, eval_qid: Any) -> TrainingRows | None:
+        """The rows to stop and to evaluate by, sorted by content."""
+        if eval_set is None:
+            if eval_qid is not None:
+                raise ParameterError("AutoRanker.fit: eval_qid was given without eval_set.")
+            return None
+        X, y = rows_and_grades(eval_set, "AutoRanker")
+        X = checked_rows(X)
+        try:
+            checks: dict[str, Any] = {"accept_sparse": "csr", "dtype": None, **_ALLOW_NAN}
+            validate_data(self, X, y, reset=False, **checks)
+        except ValueError as error:
+            raise DataError(f"AutoRanker.fit: eval_set: {error}") from None
+        if eval_qid is None and self.n_queries_in_ > 1:
+            warnings.warn(
+                f"AutoRanker trains on {self.n_queries_in_} queries, but eval_set has no query ids "
+                "and counts as one query: pass eval_qid.",
+                MissingQueryWarning,
+                stacklevel=4,
+            )
+            eval_qid = np.zeros(len(y), np.int64)  # so that no candidate warns again
+        rows = TrainingRows.check(X, y, eval_qid, "y of eval_set")
+        _check_order(rows, "eval_set", "evaluate by")
+        return rows.content_order()[0]
 
     def _candidates(self, plan: CrossFitting, seed: int) -> Candidates:
         """The candidates that can learn from these rows, as they will be trained."""
@@ -507,7 +532,7 @@ class AutoRanker(BestRanker):
                 break
             least = min(self.weights_, key=lambda name: self.weights_[name])
             self._drop([least], f"scoring took {self.score_ms_:.2f} ms with it")
-            rest = 1.0 - self.weights_[least]
+            rest = sum(weight for name, weight in self.weights_.items() if name != least)
             weights = {k: w / rest for k, w in self.weights_.items() if k != least}
         self._time_scoring(plan.rows)
         tried = CandidateResults(results)
@@ -740,6 +765,11 @@ def _best_so_far(results: list[CandidateResult]) -> str:
     return "" if mean is None else f"best {measure} {mean:.4f}, {best.name}"
 
 
+def _default_measures(y: FloatArray) -> list[str]:
+    """What to evaluate by; AP only if some item is relevant."""
+    return [default_measure(y), *(["AP"] if (y > 0).any() else [])]
+
+
 def _refuse_other_feedback(y: ArrayLike) -> None:
     if isinstance(y, Feedback | ImpressionLog):
         raise DataError(
@@ -749,21 +779,22 @@ def _refuse_other_feedback(y: ArrayLike) -> None:
         )
 
 
-def _check_order(rows: TrainingRows) -> None:
+def _check_order(rows: TrainingRows, name: str = "", use: str = "learn") -> None:
     """Refuse grades without an order: no ensemble could be learned, or evaluated."""
     queries = Queries.from_ids(rows.qid, len(rows.y))
+    where = f"AutoRanker.fit: {name}: " if name else "AutoRanker.fit: "
     if rows.y.min() == rows.y.max():
         found = f"every row has the grade {rows.y[0]:g}" if len(rows.y) > 1 else "there is 1 sample"
         raise DataError(
-            f"AutoRanker.fit: {found}, so there is no order to learn. Check that y holds the "
-            "grades of several rows."
+            f"{where}{found}, so there is no order to {use}. Check that y holds the grades of "
+            "several rows."
         )
     order = queries.order
     same = np.diff(queries.codes[order]) == 0
     if not (np.diff(rows.y[order])[same] != 0).any():
         raise DataError(
-            f"AutoRanker.fit: no query has rows of different grades ({queries.n_queries} queries, "
-            f"{len(rows.y)} rows), so there is no order to learn. Check that qid holds the queries."
+            f"{where}no query has rows of different grades ({queries.n_queries} queries, "
+            f"{len(rows.y)} rows), so there is no order to {use}. Check that qid holds the queries."
         )
 
 
@@ -774,17 +805,6 @@ def _read_eval_set(eval_set: tuple[Any, Any], eval_qid: Any, X: Any) -> tuple[An
     if names and {*names} == {*getattr(rows, "columns", ())}:
         rows = rows[names]
     return (rows, y), qid
-
-
-def _checked_eval_set(eval_set: Any, eval_qid: Any) -> TrainingRows | None:
-    if eval_set is None:
-        if eval_qid is not None:
-            raise ParameterError("AutoRanker.fit: eval_qid was given without eval_set.")
-        return None
-    if not isinstance(eval_set, tuple) or len(eval_set) != 2:
-        raise ParameterError("AutoRanker.fit: eval_set must be one tuple (X, y).")
-    rows = TrainingRows.check(*eval_set, eval_qid, "y of eval_set")
-    return rows.content_order()[0]
 
 
 def _prepared(estimator: BaseEstimator, measure: Measure | None, seed: int) -> Any:

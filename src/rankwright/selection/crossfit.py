@@ -15,7 +15,7 @@ from rankwright._typing import BoolArray, FloatArray, IntArray, MatrixLike
 from rankwright.data.inputs import columns_of
 from rankwright.data.queries import Queries, Split
 from rankwright.data.vocabulary import Hashes, as_column, as_ids, hash_ids, hash_rows, mix
-from rankwright.feedback.base import as_grades
+from rankwright.feedback.base import as_grades, frozen_weights
 from rankwright.metrics.evaluation import evaluate
 from rankwright.metrics.measure import Measure, predict_with
 from rankwright.metrics.scores import Scores
@@ -43,6 +43,7 @@ class TrainingRows(NamedTuple):
             indexable(X, qid)
         if weight is not None:
             weight = as_column(weight, "sample_weight", len(grades))
+            weight = frozen_weights(weight, len(grades), "sample_weight")
         return cls(X, grades, qid, weight)
 
     def take(self, index: IntArray) -> TrainingRows:
