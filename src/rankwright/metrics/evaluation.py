@@ -21,7 +21,7 @@ from rankwright.exceptions import (
     Setting,
 )
 from rankwright.metrics.measure import Measure, parse_measures
-from rankwright.metrics.ranked_lists import query_blocks, ranked_lists
+from rankwright.metrics.ranked_lists import ListBlock, list_blocks, query_blocks
 from rankwright.metrics.scores import Scores
 from rankwright.runtime import current_engine, map_jobs, ranges
 
@@ -210,17 +210,76 @@ def _compute(
     tie_key: NDArray[Any] | None,
 ) -> FloatArray:
     """(n_measures, n_queries) values; NaN where a query is left out."""
-    values = np.full((len(measures), queries.n_queries), np.nan)
     params = [conventions.parameters(measure) for measure in measures]
-    empty = [{"skip": np.nan, "zero": 0.0, "one": 1.0}[p.pop("empty")] for p in params]
-    scores, grades = columns["scores"], columns["grades"]
-    others = {name: columns[name] for name in columns if name not in ("scores", "grades")}
     rule = "key" if tie_key is not None else conventions.ties
-    for lists in ranked_lists(scores, grades, queries, ties=rule, tie_key=tie_key, others=others):
-        for number, measure in enumerate(measures):
-            value, defined = measure.definition.compute(lists, measure.cutoff, params[number])
-            values[number, lists.query] = np.where(defined, value, empty[number])
+    key = {} if tie_key is None else {"tie_key": tie_key}
+    blocks = list_blocks(queries, {**_without(columns, "scores"), **key})
+    return _measured(measures, params, blocks, columns["scores"], rule, queries.n_queries)
+
+
+def _without(columns: Columns, name: str) -> Columns:
+    return {key: column for key, column in columns.items() if key != name}
+
+
+def _measured(
+    measures: list[Measure],
+    params: list[dict[str, Any]],
+    blocks: Iterable[ListBlock],
+    scores: NDArray[Any],
+    ties: str,
+    n_queries: int,
+) -> FloatArray:
+    """(n_measures, n_queries) values of these scores."""
+    values = np.full((len(measures), n_queries), np.nan)
+    empty = [{"skip": np.nan, "zero": 0.0, "one": 1.0}[p["empty"]] for p in params]
+    params = [{name: p[name] for name in p if name != "empty"} for p in params]
+    for block in blocks:
+        for lists in block.ranked(scores, ties):
+            for number, measure in enumerate(measures):
+                value, defined = measure.definition.compute(lists, measure.cutoff, params[number])
+                values[number, lists.query] = np.where(defined, value, empty[number])
     return values
+
+
+class Evaluator:
+    """:func:`evaluate` for many scores of the same items: what they share is computed once.
+
+    Ties are averaged over, and queries that a measure is undefined for are NaN.
+
+    Parameters
+    ----------
+    y : (n_items,) grades
+    queries : the query of each item
+    measure : Measure
+
+    Examples
+    --------
+    >>> from rankwright.data.queries import Queries
+    >>> queries = Queries.from_ids([7, 7, 7, 8, 8], 5)
+    >>> evaluator = Evaluator([0, 1, 2, 1, 0], queries, Measure.parse("RR"))
+    >>> evaluator.per_query([3, 2, 1, 5, 5]), evaluator.mean([3, 2, 1, 5, 5])
+    (array([0.5 , 0.75]), 0.625)
+    """
+
+    def __init__(self, y: ArrayLike, queries: Queries, measure: Measure) -> None:
+        conventions = Conventions()
+        self._measure, self._queries = measure, queries
+        self._columns = {"grades": _column("y", y)}
+        self._params, self._ties = conventions.parameters(measure), conventions.ties
+        self._blocks = list(list_blocks(queries, self._columns))
+
+    def per_query(self, scores: ArrayLike) -> FloatArray:
+        """The value of each query; NaN where the measure is undefined."""
+        columns = {**self._columns, "scores": _column("scores", scores)}
+        _check_range(self._measure, self._params, columns)
+        given = ([self._measure], [self._params], self._blocks, columns["scores"], self._ties)
+        values: FloatArray = _measured(*given, self._queries.n_queries)[0]
+        return values
+
+    def mean(self, scores: ArrayLike) -> float | None:
+        """The mean over the queries; None if the measure is undefined for all."""
+        values = self.per_query(scores)[None]
+        return Scores((self._measure,), self._queries.ids, values).to_dict()[str(self._measure)]
 
 
 def _compute_blocks(

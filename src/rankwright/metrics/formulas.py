@@ -238,8 +238,12 @@ def ndcg(
     n_ranks = lists.width if cutoff is None else min(cutoff, lists.width)
     weights = DISCOUNTS[discount](lists.ranks[:n_ranks])
     gained = _gains(lists, gain, n_ranks) @ weights
-    best_first = lists.cached("best first", lambda: -np.sort(-lists.grades, axis=1))
-    ideal = _filled(GAINS[gain](best_first[:, :n_ranks]), lists) @ weights
+
+    def best(grades: FloatArray) -> FloatArray:
+        gains = GAINS[gain](-np.sort(-grades, axis=1)[:, :n_ranks])
+        return np.asarray(np.where(np.isnan(gains), 0.0, gains) @ weights)
+
+    ideal = lists.of_grades(("ideal", gain, discount, n_ranks), best)
     return gained / np.where(ideal > 0, ideal, 1.0), ideal > 0
 
 

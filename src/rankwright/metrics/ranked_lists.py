@@ -67,6 +67,8 @@ class RankedLists:
     grades: FloatArray  # (n_rows, width), in the order of the scores
     others: Mapping[str, FloatArray] = field(default_factory=dict)  # "predictions", "judged"
     ties: TieGroups | None = None  # to average over; None without ties, or if a rule broke them
+    block: ListBlock | None = None  # where the lists come from
+    row: IntArray | None = None  # which rows of the block they are; None if all
     _cache: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -116,6 +118,18 @@ class RankedLists:
             self._cache[key] = make()
         return self._cache[key]
 
+    def of_grades(self, key: object, make: Callable[[FloatArray], FloatArray]) -> FloatArray:
+        """A value per list that no order changes: ``make`` of the grades of the whole block.
+
+        It is computed once for each key, however often the block is sorted.
+        """
+        if self.block is None:
+            return make(self.grades)
+        known = self.block.known
+        if key not in known:
+            known[key] = make(self.block.columns["grades"])
+        return known[key] if self.row is None else known[key][self.row]
+
     def expected(self, values: FloatArray) -> FloatArray:
         """The mean value at each rank over random orders of the ties."""
         return values if self.ties is None else self.ties.sum(values) / self.ties.size
@@ -140,7 +154,31 @@ class RankedLists:
         """Some of the rows, without cached results."""
         others = {name: values[index] for name, values in self.others.items()}
         kept = (self.query[index], self.sizes[index], self.scores[index], self.grades[index])
-        return RankedLists(*kept, others, ties)
+        return RankedLists(*kept, others, ties, self.block, index)
+
+
+@dataclass(frozen=True, eq=False)
+class ListBlock:
+    """A block of queries before it is sorted, for one or several scores of the same items."""
+
+    query: IntArray  # (n_rows,) which query each row is
+    sizes: IntArray  # (n_rows,) how many items it has
+    items: slice | IntArray  # where the items are, see ``_rows``
+    columns: dict[str, FloatArray]  # (n_rows, width) grades and others, in the order given
+    known: dict[Any, FloatArray] = field(default_factory=dict, repr=False)
+
+    def ranked(self, scores: NDArray[Any], ties: str = "expected") -> Iterator[RankedLists]:
+        """The lists sorted by these scores; those without ties first."""
+        cut = {"scores": _cut(scores, self.items), **self.columns}
+        yield from _split(_sort(self, cut, ties), ties)
+
+
+def list_blocks(queries: Queries, columns: Mapping[str, NDArray[Any]]) -> Iterator[ListBlock]:
+    """Blocks of queries of similar size, with these columns: grades, and others."""
+    for query in query_blocks(queries):
+        items = _rows(queries, query)
+        cut = {name: _cut(column, items) for name, column in columns.items()}
+        yield ListBlock(query, queries.sizes[query], items, cut)
 
 
 def ranked_lists(
@@ -157,13 +195,11 @@ def ranked_lists(
     Under ``ties="expected"`` a block either has no tied scores or says where they are; under
     "stable" (the order given), "best", "worst" and "key" (ascending ``tie_key``) ties are broken.
     """
-    columns = {"scores": scores, "grades": grades, **(others or {})}
+    columns = {"grades": grades, **(others or {})}
     if tie_key is not None:
         columns["tie_key"] = tie_key
-    for query in query_blocks(queries):
-        rows = _rows(queries, query)
-        cut = {name: _cut(column, rows) for name, column in columns.items()}
-        yield from _split(_sort(query, queries.sizes[query], cut, ties), ties)
+    for block in list_blocks(queries, columns):
+        yield from block.ranked(scores, ties)
 
 
 def query_blocks(queries: Queries) -> Iterator[IntArray]:
@@ -202,9 +238,9 @@ def _cut(column: NDArray[Any], rows: IntArray) -> FloatArray:
     return values
 
 
-def _sort(query: IntArray, sizes: IntArray, cut: dict[str, FloatArray], ties: str) -> RankedLists:
+def _sort(block: ListBlock, cut: dict[str, FloatArray], ties: str) -> RankedLists:
     key = -cut["scores"]
-    filled = np.isnan(key) if sizes.min() < key.shape[1] else None
+    filled = np.isnan(key) if block.sizes.min() < key.shape[1] else None
     if filled is not None and not np.isposinf(key).any():
         # NumPy's vector sort is several times slower with NaN; but with scores of -inf, only NaN
         # keeps the padding last.
@@ -216,7 +252,8 @@ def _sort(query: IntArray, sizes: IntArray, cut: dict[str, FloatArray], ties: st
         if len(tied):
             order[tied] = _break_ties(key[tied], {n: c[tied] for n, c in cut.items()}, ties)
     rest = {n: _take(c, order) for n, c in cut.items() if n not in ("scores", "tie_key")}
-    return RankedLists(query, sizes, ranked, rest.pop("grades"), rest)
+    lists = (block.query, block.sizes, ranked, rest.pop("grades"), rest)
+    return RankedLists(*lists, block=block)
 
 
 def _break_ties(key: FloatArray, cut: dict[str, FloatArray], ties: str) -> IntArray:

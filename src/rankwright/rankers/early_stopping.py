@@ -14,7 +14,7 @@ from rankwright._typing import FloatArray, IntArray
 from rankwright.data.queries import Queries
 from rankwright.exceptions import DataError, ParameterError
 from rankwright.feedback.base import Feedback, Grades
-from rankwright.metrics.evaluation import evaluate
+from rankwright.metrics.evaluation import Evaluator
 from rankwright.metrics.measure import Measure
 from rankwright.rankers import schema
 
@@ -178,6 +178,7 @@ class Validation:
         self._function = function_of(stopping.measure)
         named: Any = "NDCG@10" if self._function else stopping.measure
         self._measure = Measure.parse(named)
+        self._evaluator = Evaluator(self._y, self._queries, self._measure)
         self._sign = 1 if self._function else self._measure.sign
         self._patience, self._share = stopping.n_iter_no_change, stopping.wait_share
         self._smoothing = stopping.smoothing
@@ -217,16 +218,14 @@ class Validation:
                     parameter="measure",
                 )
             return float(value)
-        name = str(self._measure)
-        values = evaluate(scores, self._y, self._queries.codes, [self._measure])
-        try:
-            return float(values[name])
-        except DataError:
+        value = self._evaluator.mean(scores)
+        if value is None:
             raise DataError(
-                f"{name} is undefined on the {self._queries.n_queries} validation queries (is "
-                "every grade the same?). Pass an eval_set with good and bad rows in a query, hold "
-                "out more queries, or choose another measure in EarlyStopping(measure=...)."
-            ) from None
+                f"{self._measure} is undefined on the {self._queries.n_queries} validation queries "
+                "(is every grade the same?). Pass an eval_set with good and bad rows in a query, "
+                "hold out more queries, or choose another measure in EarlyStopping(measure=...)."
+            )
+        return value
 
     def add(self, scores: FloatArray) -> bool:
         """Like ``update``, for a model that adds up rounds: the scores that one round adds.

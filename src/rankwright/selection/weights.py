@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.metrics.evaluation import evaluate
+from rankwright.data.queries import Queries
+from rankwright.metrics.evaluation import Evaluator
 from rankwright.metrics.measure import Measure
 
 N_RESAMPLES, N_STEPS = 25, 6
@@ -47,13 +48,14 @@ def learn_weights(
     seed : of the bootstrap samples
     """
     n_candidates, n_queries = len(held_out), int(queries.max()) + 1
+    evaluator = Evaluator(y, Queries.from_ids(queries, len(y)), measure)
     known: dict[tuple[int, ...], FloatArray] = {}
 
     def value(counts: tuple[int, ...]) -> FloatArray:
         """The measure of each query for a sum of candidates; higher is better."""
         if counts not in known:
-            scores = evaluate(np.array(counts, np.float64) @ held_out, y, queries, [measure])
-            known[counts] = measure.sign * scores.per_query(measure)
+            values = evaluator.per_query(np.array(counts, np.float64) @ held_out)
+            known[counts] = measure.sign * values
         return known[counts]
 
     single = np.array([value(_one(k, n_candidates)) for k in range(n_candidates)])
