@@ -399,12 +399,37 @@ def explicit_map() -> None:
     )  # fmt: skip
 
 
+def request_products() -> None:
+    """Kernels of 100 rows in blocks of one BLAS thread, beside other work; the mean of 200 calls."""
+    from rankwright.scoring import kernel
+
+    os.environ.pop("OPENBLAS_NUM_THREADS", None)
+    rng, usual = np.random.default_rng(0), kernel.ONE_THREAD
+    support, X = rng.normal(size=(128, 136)), rng.normal(size=(100, 136))
+    scorer = kernel.KernelExpansion(kernel.Kernel("rbf"), support, rng.normal(size=128))
+    for n_busy in (0, 2 * (os.cpu_count() or 1)):
+        busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(n_busy)]
+        times: dict[int, list[float]] = {usual: [], 0: []}
+        for _ in range(200):
+            for kernel.ONE_THREAD in times:
+                start = time.perf_counter()
+                scorer.decision_function(X)
+                times[kernel.ONE_THREAD].append(1e3 * (time.perf_counter() - start))
+        for process in busy:
+            process.kill()
+        kernel.ONE_THREAD = usual
+        ours, plain = (float(np.mean(times[value])) for value in (usual, 0))
+        what = f"request products: 100 rows, 128 support rows, {n_busy} busy processes"
+        print(f"  {what:64} {ours:9.3f} ms  {plain / ours:6.2f} x", flush=True)
+
+
 PARTS = {
     part.__name__: part
     for part in (
         kernels, steps, leaf_masks, few_steps, lanes, gain_bounds, few_levels, narrow_histograms,
         copied_codes, logistic_ndcg, grade_sums, potentials, letor, metric_blocks, few_codes,
         explicit_map, used_columns, spectrum, single_precision, sparse_rows, solvers,
+        request_products,
     )
 }  # fmt: skip
 
