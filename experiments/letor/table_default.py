@@ -33,7 +33,7 @@ table has medians over the seeds.
 Every fit is kept in ``_results/letor_default`` under a hash of what it depends on, and is not
 repeated. Needs RANKWRIGHT_DATA and, for the peers, the extra ``bench``. ``--sets=ohsumed,mslr``,
 ``--systems=AutoRanker,CatBoost``, ``--seeds=1,2``: what to run; all results that are kept are
-printed. ``--kept``: run nothing. ``--quick``: seed 1, without trials.
+printed. ``--defaults``: no trials. ``--kept``: run nothing. ``--quick``: seed 1, without trials.
 """
 
 from __future__ import annotations
@@ -406,6 +406,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--sets", default=",".join(SETS))
     parser.add_argument("--systems", default="")
     parser.add_argument("--seeds", default=",".join(map(str, SEEDS)))
+    parser.add_argument("--defaults", action="store_true")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--kept", action="store_true")
     options = parser.parse_args(argv or [])
@@ -416,7 +417,8 @@ def main(argv: list[str] | None = None) -> None:
     words = options.systems.split(",")
 
     def wanted(system: System) -> bool:
-        return any(word in system.name for word in words) and not (options.quick and system.trial)
+        skipped = system.trial and (options.quick or options.defaults)
+        return any(word in system.name for word in words) and not skipped
 
     if not options.kept:
         try:

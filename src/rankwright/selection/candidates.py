@@ -30,12 +30,14 @@ from rankwright.rankers.preprocessing import RankPipeline
 Candidates = list[tuple[str, Any]]
 
 WEIGHTS = {"NDCG": "NDCG@30", "AP": "AP", "ERR": "ERR", "RR": "RR"}  # by the measure that decides
-FEW_ROWS = 3_000  # below that, trees have few and small leaves
+FEW_ROWS = 3_000  # below that, leaves are small
+SOME_ROWS = 6_000  # below that, trees are shallow, and fewer bins are enough
 ENOUGH_QUERIES = 20  # to hold a fifth of them out
 MANY_ROWS = 50_000  # from here, trees are a good default without validation
 MANY_CELLS = 20_000_000  # from here, a candidate is expensive, and deep trees pay
 MOST_KERNEL_ROWS = 100_000  # the landmarks of KeepRank take 2 KB of memory a row
 MANY_COLUMNS = 2000  # of sparse rows; above that boosting is not tried
+FIRST_IN_TIME = ("RankSVM", "LambdaMART", "RankBoost", "LambdaMART few features", "KeepRank")
 N_LANDMARKS = 128  # of KeepRank; scoring 100 rows with five such models takes half a millisecond
 
 
@@ -92,13 +94,14 @@ def default_candidates(
 
 
 def _boosted(measure: Measure, quality: int, n_rows: int, large: bool) -> Candidates:
-    stopping = EarlyStopping(measure=str(measure), n_iter_no_change=40, wait_share=0.5)
+    stopping = EarlyStopping(measure=str(measure), n_iter_no_change=25, wait_share=0.25)
     rounds: dict[str, Any] = {"n_estimators": 1000, "early_stopping": stopping}
-    few_rows = n_rows < FEW_ROWS
+    few_rows, some_rows = n_rows < FEW_ROWS, n_rows < SOME_ROWS
     leafwise = {"tree": "leafwise", "max_leaf_nodes": 63 if large else 6 if few_rows else 15}
     trees: dict[str, Any] = {
         **rounds,
-        **(leafwise if large else {"max_depth": 4 if few_rows else 6}),
+        **(leafwise if large else {"max_depth": 4 if some_rows else 6}),
+        "max_bins": 64 if some_rows else 255,
         "min_samples_leaf": 5 if few_rows else 20,
         "subsample": 0.5,
         "learning_rate": 0.1,
@@ -116,11 +119,12 @@ def _boosted(measure: Measure, quality: int, n_rows: int, large: bool) -> Candid
     if weighting is None or quality >= 4:
         variants["LambdaMART logistic"] = {"weighting": None, "colsample_bytree": 0.5}
     if quality >= 3 and not large:
-        variants["LambdaMART xendcg"] = {"loss": "xendcg"}
-        shallow = {"weighting": weighting, "max_depth": 3 if few_rows else 4}
-        variants["LambdaMART small trees"] = {**shallow, "colsample_bytree": 0.5}
         variants["LambdaMART few features"] = {"colsample_bytree": 0.3}
     if quality >= 4:
+        if not large:
+            variants["LambdaMART xendcg"] = {"loss": "xendcg"}
+            shallow = {"weighting": weighting, "max_depth": 3 if some_rows else 4}
+            variants["LambdaMART small trees"] = {**shallow, "colsample_bytree": 0.5}
         variants["LambdaMART grade difference"] = {"weighting": "grade_difference"}
         variants["LambdaMART leaf-wise"] = {**leafwise, "max_depth": None}
         deep = {"max_leaf_nodes": 127} if large else {"max_depth": 8}
