@@ -152,6 +152,20 @@ def test_a_time_limit_keeps_what_finished_and_the_same_candidates_repeat_it(
     assert model_bytes(again.best_estimator_) == model_bytes(limited.best_estimator_)
 
 
+def test_with_a_time_limit_one_of_each_family_comes_first_and_the_model_is_the_same(
+    model_bytes: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    free = rw.AutoRanker(quality=2).fit(DATA.X, DATA.y, qid=DATA.qid)
+    limited = rw.AutoRanker(quality=2, time_limit=1e6, verbose=1)
+    limited.fit(DATA.X, DATA.y, qid=DATA.qid)
+    lines = [line.split(": NDCG@10")[0] for line in capsys.readouterr().err.splitlines()]
+    assert [line for line in lines if line in dict(free.estimators_)][:2] == [
+        "RankSVM", "LambdaMART"
+    ]  # fmt: skip
+    assert [name for name, _ in limited.estimators_] == [name for name, _ in free.estimators_]
+    assert model_bytes(limited.best_estimator_) == model_bytes(free.best_estimator_)
+
+
 def test_boosting_ends_at_the_time_limit() -> None:
     rng = np.random.default_rng(0)
     X, qid = rng.normal(size=(20_000, 10)), np.repeat(np.arange(400), 50)
