@@ -400,7 +400,7 @@ def explicit_map() -> None:
 
 
 def request_products() -> None:
-    """Kernels of 100 rows in blocks of one BLAS thread, beside other work; the mean of 200 calls."""
+    """Kernels of 100 rows in blocks of one BLAS thread, beside other work; means of 200 calls."""
     from rankwright.scoring import kernel
 
     os.environ.pop("OPENBLAS_NUM_THREADS", None)

@@ -163,7 +163,7 @@ class ListBlock:
 
     query: IntArray  # (n_rows,) which query each row is
     sizes: IntArray  # (n_rows,) how many items it has
-    items: slice | IntArray  # where the items are, see ``_rows``
+    items: IntArray  # (n_rows, width) where the items are; -1 is padding
     columns: dict[str, FloatArray]  # (n_rows, width) grades and others, in the order given
     known: dict[Any, FloatArray] = field(default_factory=dict, repr=False)
 

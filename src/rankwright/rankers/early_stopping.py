@@ -218,14 +218,14 @@ class Validation:
                     parameter="measure",
                 )
             return float(value)
-        value = self._evaluator.mean(scores)
-        if value is None:
+        mean = self._evaluator.mean(scores)
+        if mean is None:
             raise DataError(
                 f"{self._measure} is undefined on the {self._queries.n_queries} validation queries "
                 "(is every grade the same?). Pass an eval_set with good and bad rows in a query, "
                 "hold out more queries, or choose another measure in EarlyStopping(measure=...)."
             )
-        return value
+        return mean
 
     def add(self, scores: FloatArray) -> bool:
         """Like ``update``, for a model that adds up rounds: the scores that one round adds.
