@@ -15,8 +15,8 @@ from rankwright.distributed.shards import Shard
 from rankwright.rankers.boosting.binning import (
     QuantileBins,
     column,
-    find_categories,
     find_edges,
+    find_levels,
 )
 from rankwright.runtime import ranges
 
@@ -32,24 +32,27 @@ class Used(NamedTuple):
     rows: IntArray
     copies: IntArray  # how many rows each counts as
     grades: tuple[float, float]  # the lowest and the highest
+    n_queries: int
 
 
 class Totals(NamedTuple):
-    """Of all rows in use: how many, how many they count as, and the span of their grades."""
+    """Of all rows in use: how many, as how many they count, the span of grades, and queries."""
 
     n_rows: int
     n_copies: int
     span: tuple[float, float]
+    n_queries: int
 
 
 def add_totals(one: Totals, other: Totals) -> Totals:
     (low, high), (low2, high2) = one.span, other.span
     span = min(low, low2), max(high, high2)
-    return Totals(one.n_rows + other.n_rows, one.n_copies + other.n_copies, span)
+    n_rows, n_copies = one.n_rows + other.n_rows, one.n_copies + other.n_copies
+    return Totals(n_rows, n_copies, span, one.n_queries + other.n_queries)
 
 
 def totals(used: Used) -> Totals:
-    return Totals(len(used.rows), int(used.copies.sum()), used.grades)
+    return Totals(len(used.rows), int(used.copies.sum()), used.grades, used.n_queries)
 
 
 def by_columns(shard: Shard) -> Shard:
@@ -167,14 +170,21 @@ def learn_bins(
     n_rows: int,
     max_bins: int,
     categorical: Any,
+    max_levels: int | None,
 ) -> QuantileBins:
     """The bins of ``QuantileBins.learn`` on all rows, from exact counts of values."""
-    find, size = partial(_find_bins, max_bins, categorical), (n_rows, len(categorical))
+    find, size = partial(_find_bins, max_bins, max_levels, categorical), (n_rows, len(categorical))
     return QuantileBins(learn_edges(engine, read_columns, find, held, size), categorical)
 
 
 def _find_bins(
-    max_bins: int, categorical: Any, feature: int, values: FloatArray, mass: IntArray
+    max_bins: int,
+    max_levels: int | None,
+    categorical: Any,
+    feature: int,
+    values: FloatArray,
+    mass: IntArray,
 ) -> FloatArray:
-    find = find_categories if categorical[feature] else find_edges
-    return find(values, mass.astype(np.float64), max_bins)
+    if categorical[feature]:
+        return find_levels(values, mass.astype(np.float64), max_levels)
+    return find_edges(values, mass.astype(np.float64), max_bins)

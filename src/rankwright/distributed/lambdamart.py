@@ -27,6 +27,12 @@ from rankwright.exceptions import ParameterError
 from rankwright.feedback import pair_losses
 from rankwright.feedback.pair_losses import QueryPairs
 from rankwright.rankers.boosting.binning import QuantileBins
+from rankwright.rankers.boosting.categories import (
+    Folds,
+    LevelCodes,
+    fold_keys,
+    level_numbers,
+)
 from rankwright.rankers.boosting.grower import Grower, Tree, TreeOptions
 from rankwright.rankers.boosting.lambdamart import TreeDraw
 from rankwright.rankers.boosting.pair_losses import (
@@ -52,6 +58,7 @@ class Plan(NamedTuple):
     loss: str
     weights: PairWeights
     span: tuple[float, float]
+    n_queries: int
     rate: float
     known: Any  # a scorer of the trees to start from, or None
     draws: bool  # whether trees are grown on some of the queries
@@ -105,7 +112,8 @@ def find_used(shard: Shard) -> Used:
     weight = pairs.weight * pairs.query_weight[pairs.group]
     count = np.rint(np.maximum(weight, 1.0)).astype(np.int64)
     low, high = pairs.grade.min(initial=np.inf), pairs.grade.max(initial=-np.inf)
-    return Used(pairs.rows, count, (float(low), float(high)))
+    n_queries = len(np.unique(shard.feedback.queries.codes[pairs.rows]))
+    return Used(pairs.rows, count, (float(low), float(high)), n_queries)
 
 
 def query_hashes(shard: Shard, used: Used) -> Hashes:
@@ -124,7 +132,8 @@ def _boost(
 ) -> list[Tree]:
     categorical = estimator._feature_mask(rows.n_features)
     held, n_known = (rows.shards, used), len(known.root) if known else 0
-    bins = shared_bins.learn_bins(engine, held, total.n_rows, estimator.max_bins, categorical)
+    limits = estimator.max_bins, categorical, estimator.max_cat_levels
+    bins = shared_bins.learn_bins(engine, held, total.n_rows, *limits)
     keys = None
     if estimator.subsample < 1.0:
         keys = engine.reduce(engine.map(query_hashes, held), np.union1d)
@@ -135,6 +144,7 @@ def _boost(
         estimator._loss,
         estimator._pair_weights(),
         total.span,
+        total.n_queries,
         estimator.learning_rate_,
         known,
         keys is not None,
@@ -158,7 +168,7 @@ def _boost(
         return grown[number]
 
     with Team(1) as pool, engine.gang(Rank, held, engine.broadcast(plan)) as gang:
-        held_out = bins.encode(validation.X, None, pool) if validation else None
+        held_out = LevelCodes.of(bins, validation.X, None, pool) if validation else None
         trees: list[Tree] = estimator._rounds(
             grow, lambda tree, number: None, range(n_new), n_known, n_new, validation, held_out
         )
@@ -193,17 +203,23 @@ class Rank:
         if worker is not None:
             self._door = Door(worker)
         with one_thread():
-            self._codes, self._losses, self._scores, self._keys = self._encoded(shards, used)
+            coded, self._losses, self._scores, self._keys, self._folds = self._encoded(shards, used)
+        self._rows = LevelCodes.coded(plan.bins, *coded)
         self._grower: Grower | None = None
 
     def _encoded(self, shards: list[Shard], used: list[Used]) -> tuple[Any, ...]:
-        """Codes of bins, gradients, first scores and hashes of queries of the rows in use."""
+        """Codes and levels, gradients, first scores, hashes of queries and folds of rows in use."""
         plan, sizes = self._plan, np.cumsum([0] + [len(u.rows) for u in used])
         codes = self._empty((-(-len(plan.bins.edges) // 4), int(sizes[-1])), np.uint32)
         for shard, one, first, last in zip(shards, used, sizes[:-1], sizes[1:], strict=True):
             codes[:, first:last] = plan.bins.encode(shard.X, one.rows, self._pool)
+        features = np.flatnonzero(plan.bins.ordered).tolist()
+        parts = [level_numbers(plan.bins, s.X, u.rows) for s, u in zip(shards, used, strict=True)]
+        none = [np.zeros(0, np.int32)]
+        levels = {f: np.concatenate(none + [part[f] for part in parts]) for f in features}
         if not shards:
-            return codes, None, np.zeros(0), None
+            folds = Folds.of(np.zeros(0, np.uint64)) if levels else None
+            return (codes, levels), None, np.zeros(0), None, folds
         grades, X = join_grades(shards), None
         is_long = grades.queries.sizes.max(initial=0) > pair_losses.LONGEST
         if is_long:  # pairs may be sampled by the content of the rows
@@ -217,12 +233,18 @@ class Rank:
         if is_long:
             rows = QueryPairs.of(grades).rows
             order = np.argsort(rows)
-            codes = codes[:, order[np.searchsorted(rows, losses.rows, sorter=order)]]
+            moved = order[np.searchsorted(rows, losses.rows, sorter=order)]
+            codes, levels = codes[:, moved], {f: own[moved] for f, own in levels.items()}
         scores = np.zeros(len(losses.rows))
         if plan.known is not None:
-            parts = [plan.known.decision_function(s.X) for s in shards if len(s.y)]
-            scores = np.concatenate([np.zeros(0), *parts])[losses.rows]
-        return codes, losses, scores, query_keys(grades, losses.rows) if plan.draws else None
+            known = [plan.known.decision_function(s.X) for s in shards if len(s.y)]
+            scores = np.concatenate([np.zeros(0), *known])[losses.rows]
+        keys, folds = query_keys(grades, losses.rows) if plan.draws else None, None
+        if levels:
+            matrices, categorical = [shard.X for shard in shards], plan.bins.categorical
+            own = fold_keys(grades, matrices, losses.rows, categorical, plan.n_queries)
+            folds = Folds.of(own)
+        return (codes, levels), losses, scores, keys, folds
 
     def address(self) -> tuple[str, int]:
         """Where other processes find this one."""
@@ -235,11 +257,11 @@ class Rank:
             self._ring = self._door.connect(rank, addresses, token)
         for tree in trees:
             self._add(tree)
-        bins = self._plan.bins.coded(self._codes, self._plan.monotone)
+        bins = self._plan.bins.coded(self._rows.codes, self._plan.monotone)
         count = np.zeros(0, np.int64) if self._losses is None else self._losses.count
         self._grower = Grower(
             bins, count, self._plan.bins.name_split, self._plan.options, self._pool, self._ring,
-            self._empty,
+            self._empty, self._rows, self._folds,
         )  # fmt: skip
 
     def grow(self, draws: list[TreeDraw]) -> list[Tree]:
@@ -262,18 +284,16 @@ class Rank:
         rows = None
         if draw.queries is not None and self._keys is not None:
             rows = draw.queries.rows(self._keys)
-        tree = self._grower.grow(*gradient, rows, draw.features, draw.seed)
+        tree = self._grower.grow(*gradient, rows, draw.features, draw.seed, draw.number)
         tree.alpha = self._plan.rate
-        if rows is None:
+        if rows is None and not self._rows.levels:
             self._grower.add_values(tree.alpha, self._scores)
         else:
             self._add(tree)
         return tree
 
     def _add(self, tree: Tree) -> None:
-        from rankwright.rankers.boosting._kernels.predictor import walk_tree
-
-        walk_tree(self._codes, tree.table(), tree.alpha, 0, len(self._scores), self._scores)
+        self._rows.add(tree, self._scores)
 
     async def stop(self) -> None:
         """End a call that is under way: Dask runs coroutines at once, beside it."""

@@ -269,19 +269,6 @@ def test_a_categorical_split_separates_categories_that_no_threshold_does(data: A
     np.testing.assert_array_equal(unknown, [scores[4]] * 3)  # with those that go low
 
 
-def test_more_categories_than_bins_go_with_the_unknown_ones() -> None:
-    rng = np.random.default_rng(0)
-    X = rng.integers(0, 40, (800, 1)).astype(float)
-    y = (X[:, 0] % 2).astype(float)
-    model = rw.LambdaMART(**SMALL, categorical_features=[True], max_bins=11)
-    scores = model.fit(X, y, qid=np.arange(800) // 20).decision_function(np.arange(40.0)[:, None])
-    frequent = np.argsort(-np.bincount(X[:, 0].astype(int)), kind="stable")[:10]
-    odd = frequent[frequent % 2 == 1]
-    rare = np.setdiff1d(np.arange(40), frequent)
-    assert scores[odd].min() > scores[frequent[frequent % 2 == 0]].max()
-    assert len(np.unique(scores[rare])) == 1
-
-
 def test_missing_values_go_the_way_that_gains(data: Any) -> None:
     X, y, qid = data
     model = rw.LambdaMART(**{**SMALL, "n_estimators": 40}).fit(X, y, qid=qid)
@@ -443,7 +430,7 @@ def test_histograms_of_the_bins_in_use_give_the_same_bits(monkeypatch, ranker: A
 
 def test_histograms_are_estimated_before_they_take_memory() -> None:
     none = np.zeros(1_000_000, np.int64)
-    bins = BinnedRows(np.zeros((250_000, 1), np.uint32), none + 255, none > 0, none, none)
+    bins = BinnedRows(np.zeros((250_000, 1), np.uint32), none + 255, none, none)
     with pytest.raises(MemoryLimitError, match="histograms of 1,000,000 columns for 3100 leaves"):
         Shared.of(bins, 3100)
 

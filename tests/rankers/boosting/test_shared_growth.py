@@ -136,7 +136,7 @@ def test_small_fits_on_two_threads_have_the_bits_of_one() -> None:
 def test_a_feature_with_few_bins_is_left_out_by_the_bits_of_its_gain() -> None:
     """Otherwise rounding and the order of threads decide between equal splits of a pure leaf."""
     rng, bits, ridge = np.random.default_rng(0), 12, 1e-3
-    growth = grower.Growth(ridge, 1.0, 1, bits, np.array([True, True]), False, False)
+    growth = grower.Growth(ridge, 1.0, 1.0, 1, bits, np.array([True, True]), False, False)
     for _ in range(50):
         n_rows, side = rng.integers(2, 30, 5), np.zeros((4, 256))
         hessian = n_rows * rng.integers(2**38, 2**40, 5)
@@ -144,7 +144,7 @@ def test_a_feature_with_few_bins_is_left_out_by_the_bits_of_its_gain() -> None:
         at = np.zeros((6, 2), np.int64)
         at[:5] = np.stack([gradient, (hessian << bits) + n_rows], axis=1)
         total = at.sum(axis=0)
-        kernels.add_up(at, np.arange(4, -1, -1), 5, 0, bits, side)
+        kernels.add_up(at, 5, False, 0, bits, side)
         sums = float(total[0]), float(total[1] >> bits)
-        expected = kernels.free_gains(side, 5, sums, ridge, 1.0, float(n_rows.sum() - 1))
+        expected = kernels.free_gains(side, 5, sums, (ridge, ridge), 1.0, float(n_rows.sum() - 1))
         assert kernels.narrow_gain(at, total, growth) == expected > 0

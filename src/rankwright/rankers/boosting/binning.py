@@ -16,6 +16,10 @@ from rankwright.feedback.pair_weights import pointers, power_above
 from rankwright.rankers import schema
 from rankwright.runtime import Team, ranges
 
+NUMBER, ONE_LEVEL, ORDERED = range(3)  # how a feature is split: see BinnedRows
+FEW_LEVELS = 4  # up to so many, a split takes one level of a categorical feature
+MISSING = 255  # the code of a missing value
+
 MAX_BINS = schema.Constraint(
     "an integer from 2 to 255 or None",
     lambda value: value is None or (schema.at_least(2).test(value) and value <= 255),
@@ -231,12 +235,17 @@ class SparseBins(NamedTuple):
 
 
 class BinnedRows(NamedTuple):
-    """Rows as codes of bins, four features to a word; code 255 is a missing value."""
+    """Rows as codes of bins, four features to a word; code 255 is a missing value.
+
+    Splits of a number send the codes above a threshold to the right. Those of a categorical feature
+    with few levels send one level there. A feature with many levels is split as a number whose
+    codes are in the order of a statistic of the levels, which each tree computes anew; the
+    side on the right must have the higher value.
+    """
 
     codes: NDArray[np.uint32]  # (n_blocks, n_rows)
     n_bins: IntArray  # (n_features,) without the one of missing values
-    categorical: BoolArray  # (n_features,)
-    n_categories: IntArray  # (n_features,) codes below this one are categories that may go right
+    kind: NDArray[np.uint8]  # (n_features,) NUMBER, ONE_LEVEL or ORDERED
     monotone: NDArray[np.int8]  # (n_features,) +1, -1 or 0: the direction that a feature must keep
 
 
@@ -248,12 +257,19 @@ class QuantileBins:
     ----------
     edges : list of (n_bins - 1,) float64, ascending
         A value is in the bin whose number is the count of edges below it. Of a categorical feature:
-        the values of its categories; the bin after them holds all other values.
+        its levels. A feature with few levels has a bin for each, and one after them for all other
+        values; for those with more see :mod:`rankwright.rankers.boosting.categories`.
     categorical : (n_features,) bool
     """
 
     edges: list[FloatArray]
     categorical: BoolArray
+
+    @property
+    def ordered(self) -> BoolArray:
+        """Which features are categorical with many levels."""
+        many = np.array([len(edges) > FEW_LEVELS for edges in self.edges], bool)
+        return many & self.categorical
 
     @classmethod
     def learn(
@@ -264,10 +280,12 @@ class QuantileBins:
         max_bins: int,
         categorical: BoolArray,
         pool: Team,
+        max_levels: int | None = None,
     ) -> Self:
         """Bins of about as many rows each, with edges halfway between two values.
 
         count : (n_rows,) how many rows each of the rows counts as
+        max_levels : the most levels of a categorical feature; None for all
         """
         X = X.tocsc() if hasattr(X, "tocsc") else X
         edges: list[FloatArray] = [np.zeros(0)] * X.shape[1]
@@ -278,26 +296,34 @@ class QuantileBins:
             for feature in range(*bounds):
                 values = column(X, feature)
                 values = values if whole else values[rows]
-                find = find_categories if categorical[feature] else find_edges
-                edges[feature] = find(*distinct_values(values, None if ones else count), max_bins)
+                distinct, mass = distinct_values(values, None if ones else count)
+                if categorical[feature]:
+                    edges[feature] = find_levels(distinct, mass, max_levels)
+                else:
+                    edges[feature] = find_edges(distinct, mass, max_bins)
 
         pool.map(learn, ranges(X.shape[1], 4 * pool.threads))
         return cls(edges, categorical)
 
     def encode(self, X: Any, rows: IntArray | None, pool: Team) -> NDArray[np.uint32]:
-        """The codes of rows of X (all of them without ``rows``), four features to a word."""
+        """The codes of rows of X (all of them without ``rows``), four features to a word.
+
+        Those of features with many levels differ from tree to tree; here they are 0.
+        """
         from rankwright.rankers.boosting._kernels.binning import encode_values
 
         X = X.tocsc() if hasattr(X, "tocsc") else X
         n_blocks, n = -(-len(self.edges) // 4), X.shape[0] if rows is None else len(rows)
-        codes = np.zeros((n_blocks, n), np.uint32)
+        codes, ordered = np.zeros((n_blocks, n), np.uint32), self.ordered
 
         def encode(bounds: tuple[int, int]) -> None:
             for feature in range(4 * bounds[0], min(4 * bounds[1], len(self.edges))):
+                if ordered[feature]:
+                    continue
                 values, known = column(X, feature), self.edges[feature]
                 values = values if rows is None else values[rows]
                 if self.categorical[feature]:
-                    values = _category_codes(values, known)
+                    values = _level_codes(values, known)
                     known = np.arange(len(known), dtype=np.float64)
                 encode_values(values, known, 8 * (feature % 4), codes[feature // 4])
 
@@ -310,18 +336,21 @@ class QuantileBins:
     def coded(self, codes: NDArray[np.uint32], monotone: Any) -> BinnedRows:
         """Rows whose codes are known."""
         sizes = np.array([len(edges) for edges in self.edges], np.int64)
+        kind = np.where(self.categorical, np.where(self.ordered, ORDERED, ONE_LEVEL), NUMBER)
         return BinnedRows(
             codes,
-            sizes + 1,
-            self.categorical,
-            np.where(self.categorical, sizes, 0),
+            np.minimum(sizes + 1, MISSING),
+            kind.astype(np.uint8),
             np.asarray(monotone, np.int8),
         )
 
     def name_split(
         self, feature: int, bin_threshold: int, goes_right: Any
     ) -> tuple[float, FloatArray]:
-        """The value that codes above the bin threshold exceed, and the categories that go right."""
+        """The value that codes above the bin threshold exceed, and the levels that go right.
+
+        ``goes_right`` is by code; for a categorical feature, by level.
+        """
         edges = self.edges[feature]
         if self.categorical[feature]:
             return 0.0, edges[goes_right[: len(edges)] == 1]
@@ -365,14 +394,14 @@ def find_edges(distinct: FloatArray, mass: FloatArray, max_bins: int) -> FloatAr
     return np.where((middle >= low) & (middle < high), middle, low)
 
 
-def find_categories(distinct: FloatArray, mass: FloatArray, max_bins: int) -> FloatArray:
-    """The most frequent categories, in ascending order of value."""
-    frequent = np.argsort(-mass, kind="stable")[: max_bins - 1]
+def find_levels(distinct: FloatArray, mass: FloatArray, max_levels: int | None) -> FloatArray:
+    """The most frequent levels, in ascending order of value."""
+    frequent = np.argsort(-mass, kind="stable")[:max_levels]
     return np.asarray(distinct[np.sort(frequent)]) + 0.0  # there is one zero
 
 
-def _category_codes(values: FloatArray, known: FloatArray) -> FloatArray:
-    """The number of each value's category as a float; unknown: their number, missing: NaN."""
+def _level_codes(values: FloatArray, known: FloatArray) -> FloatArray:
+    """The number of each value's level as a float; unknown: their number, missing: NaN."""
     index = np.searchsorted(known, values)
     hit = (
         known[np.minimum(index, len(known) - 1)] == values

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from rankwright._typing import BoolArray, FloatArray, IntArray
 from rankwright.feedback.pair_weights import pointers
-from rankwright.rankers.boosting.binning import BinnedRows
+from rankwright.rankers.boosting.binning import MISSING, ONE_LEVEL, ORDERED, BinnedRows
+from rankwright.rankers.boosting.categories import FOLDS, Folds, LevelCodes, code_levels
 from rankwright.runtime import Team, require_memory
 from rankwright.scoring.trees import Node
 
@@ -24,10 +25,14 @@ SPARSE = 8  # the codes of a leaf are copied side by side if it has up to n_rows
 
 @dataclass
 class Tree:
-    """The nodes of one tree, children after their parent."""
+    """The nodes of one tree, children after their parent.
+
+    ``level_codes`` are the codes by which the levels of a feature were split.
+    """
 
     alpha: float
     nodes: list[Node]
+    level_codes: dict[int, NDArray[np.uint8]] = field(default_factory=dict)
 
     def table(self) -> BinnedTree:
         """The nodes for ``walk_tree``, on rows in the bins that the tree was grown on."""
@@ -56,7 +61,8 @@ class Growth(NamedTuple):
     """What all splits of a tree obey, in the integer units of its gradients and Hessians."""
 
     ridge: float  # added to the Hessian of a leaf
-    category_ridge: float  # added to that of a category before categories are put in order
+    category_ridge: float  # added to that of both sides of a split of levels in order
+    average: float  # of the Hessians of rows
     min_samples: int
     bits: int  # how many bits of a sum hold the number of rows
     defaults: BoolArray  # (2,) which ways a missing value may go
@@ -87,26 +93,15 @@ class Best(NamedTuple):
 
 
 class LevelGains(NamedTuple):
-    """What the splits of all leaves of a level gain together, of a symmetric tree.
-
-    Codes of a feature are in an order, from the highest bin down; the first k + 1 go right.
-    """
+    """What the splits of all leaves of a level gain together, of a symmetric tree."""
 
     is_first: BoolArray  # (1,) whether the level is the root
-    gain: FloatArray  # (2, starts[-1]) by default direction, and by feature and position k
-    order: NDArray[np.uint8]  # (starts[-1],) the code at each position
-    n_codes: IntArray  # (n_features,) positions in use
+    gain: FloatArray  # (2, starts[-1]) by default direction, and by feature and candidate
     has_missing: BoolArray  # (n_features,) whether some row of the tree has no value
 
     @classmethod
     def empty(cls, n_features: int, size: int) -> Self:
-        return cls(
-            np.zeros(1, bool),
-            np.zeros((2, size)),
-            np.zeros(size, np.uint8),
-            np.zeros(n_features, np.int64),
-            np.zeros(n_features, bool),
-        )
+        return cls(np.zeros(1, bool), np.zeros((2, size)), np.zeros(n_features, bool))
 
 
 class Shared(NamedTuple):
@@ -219,6 +214,9 @@ class TreeOptions:
     min_split_gain: float = 0.0  # as ``Node.gain`` counts it; of a level, the sum
     symmetric: bool = False  # one split for all leaves of a level; max_depth is a number then
     colsample_bynode: float = 1.0  # the share of the features that a split may use
+    cat_smooth: float = 10.0  # added to the Hessian of a level in its statistic, in rows
+    cat_l2: float = 10.0  # added to those of the sides of a split of levels, in rows
+    max_bins: int = 255  # of levels
 
 
 class Peers(Protocol):
@@ -255,6 +253,7 @@ class Grower:
         and categories
     peers : Peers, or None if all rows are here
     empty : function of a shape and a type that makes large arrays
+    levels, folds : of the rows, if features have many levels
     """
 
     def __init__(
@@ -266,7 +265,10 @@ class Grower:
         pool: Team,
         peers: Peers | None = None,
         empty: Any = np.empty,
+        levels: LevelCodes | None = None,
+        folds: Folds | None = None,
     ) -> None:
+        self._levels, self._folds = levels, folds
         self.bins, self.options, self._pool, self._peers = bins, options, pool, peers
         self._count, self._name_split = count, name_split
         self.n_rows, self.n_features = bins.codes.shape[1], len(bins.n_bins)
@@ -287,12 +289,13 @@ class Grower:
         rows: NDArray[np.int32] | None = None,
         features: BoolArray | None = None,
         seed: int = 0,
+        number: int = 0,
     ) -> Tree:
         """One tree: leaf values are sums of gradients over sums of Hessians plus the ridge.
 
         ``rows`` and ``features`` are those in use, all by default. ``gradient`` points the way in
         which scores should move. Where no gradient is left, the tree is a single leaf of value 0.
-        ``seed`` is that of the features that each split may use.
+        ``seed`` is that of the features that each split may use, ``number`` that of the folds.
         """
         self._features = np.ones(self.n_features, bool) if features is None else features
         self._seed, self._n_draws = seed, 0
@@ -307,6 +310,9 @@ class Grower:
         if min(largest) < NO_GRADIENT:
             return tree
         root.total = self._quantize(gradient, hessian, used, largest)
+        if self._levels is not None and self._levels.levels:
+            tree.level_codes = self._order_levels(used, number)
+        self._level_codes = tree.level_codes
         self._unseen: list[Node] = []
         with self._worker_threads():
             grow = self._grow_levels if self.options.symmetric else self._grow
@@ -318,6 +324,27 @@ class Grower:
         self._leaves = sorted(leaves, key=lambda leaf: (leaf.start, leaf.stop))
         self._finish(tree)
         return tree
+
+    def _order_levels(self, rows: NDArray[np.int32], number: int) -> dict[int, NDArray[np.uint8]]:
+        """Write the codes of rows whose features have many levels; returns those of the levels."""
+        from rankwright.rankers.boosting._kernels.categories import sum_levels
+
+        assert self._levels is not None
+        assert self._folds is not None
+        options, growth, codes = self.options, self._growth, {}
+        fold = self._folds.draw(number)
+        for feature, level in self._levels.levels.items():
+            sums = np.zeros((self._levels.n_levels[feature] + 2, FOLDS, 2), np.int64)
+            sum_levels(level, fold, self._pairs, rows, sums)
+            if self._peers is not None:
+                sums = self._peers.total(sums.ravel()).reshape(sums.shape)
+            smoothing = max(options.cat_smooth * growth.average, 1e-3)
+            coded = code_levels(sums, growth.bits, smoothing, options.max_bins)
+            by_fold, codes[feature], self.bins.n_bins[feature] = coded
+            self._levels.write(feature, by_fold, fold)
+            block = feature >> 2
+            self._shared.by_row[:, block] = self.bins.codes[block]
+        return codes
 
     def _finish(self, tree: Tree) -> None:
         """Count the rows of all nodes, and send values that no row of a node lacked with most."""
@@ -389,14 +416,12 @@ class Grower:
             return None
         found = np.zeros(258, np.int64)  # what goes right, the bin threshold, has missing values
         if self._share.start <= feature < self._share.stop:
-            n, categorical = int(level.n_codes[feature]), bool(self.bins.categorical[feature])
-            at = slice(starts[feature], starts[feature] + n)
-            both = level.gain[:, at].ravel()
+            one_level = self.bins.kind[feature] == ONE_LEVEL
+            n = int(self.bins.n_bins[feature]) - one_level
+            both = level.gain[:, starts[feature] : starts[feature] + n].ravel()
             default, last = divmod(int(np.argmax(both >= both.max() * (1.0 - 1e-9))), n)
-            found[level.order[at][: last + 1]] = 1
-            if not categorical:
-                found[n:255] = 1
-            found[255:] = default, -2 if categorical else n - 2 - last, level.has_missing[feature]
+            found[last if one_level else slice(n - 1 - last, MISSING)] = 1
+            found[MISSING:] = default, n - 2 - last, level.has_missing[feature]
         *codes, bin_threshold, has_missing = self._total(found.tolist())
         goes_right = np.array(codes, np.uint8)
         return BestSplit(
@@ -444,6 +469,8 @@ class Grower:
     def _is_usable(self, feature: int, leaf: _Leaf, left: Any, right: Any) -> bool:
         """Whether the children have enough rows, and values in the order of a monotone feature."""
         mask, sign = (1 << self._growth.bits) - 1, int(self.bins.monotone[feature])
+        if self.bins.kind[feature] == ORDERED:
+            sign = 1
         if min(left[1] & mask, right[1] & mask) < self._growth.min_samples:
             return False
         ahead = self._value(right, leaf.bounds) - self._value(left, leaf.bounds) if sign else 0.0
@@ -510,7 +537,8 @@ class Grower:
         defaults = np.array(self.options.defaults)
         self._growth = Growth(
             max(self.options.l2_regularization * average, 1e-12 * mass, 1e-3),
-            10.0 * average,
+            self.options.cat_l2 * average,
+            average,
             self.options.min_samples_leaf,
             bits,
             defaults,
@@ -531,11 +559,17 @@ class Grower:
         tree.nodes += children
         if not split.has_missing:
             self._unseen.append(node)
-        node.feature, node.goes_right = split.feature, split.goes_right
-        node.default = int(split.goes_right[255])
-        named = self._name_split(split.feature, split.bin_threshold, split.goes_right)
+        goes_right, mask = split.goes_right, split.goes_right
+        node.low, node.high = n, n + 1
+        codes = self._level_codes.get(split.feature)
+        if codes is not None:
+            if goes_right[codes[-2]]:  # other levels have to go to the lower side
+                goes_right, node.low, node.high = 1 - goes_right, n + 1, n
+            mask = goes_right[codes]
+        node.feature, node.goes_right = split.feature, goes_right
+        node.default, node.gain = int(goes_right[MISSING]), split.gain * self._gain_unit
+        named = self._name_split(split.feature, split.bin_threshold, mask)
         node.threshold, node.categories = named
-        node.low, node.high, node.gain = n, n + 1, split.gain * self._gain_unit
 
     def _split(self, tree: Tree, leaf: _Leaf, n_leaves: int) -> list[_Leaf]:
         """Split a leaf, and find the best splits of the new ones."""

@@ -24,6 +24,7 @@ from rankwright.feedback.losses import loss_names
 from rankwright.feedback.pair_weights import pointers
 from rankwright.rankers import schema
 from rankwright.rankers.boosting.binning import QuantileBins
+from rankwright.rankers.boosting.categories import Folds, LevelCodes, fold_keys
 from rankwright.rankers.boosting.ensemble import LEARNED, gain_shares, tree_attributes, trees_of
 from rankwright.rankers.boosting.grower import Grower, Tree, TreeOptions
 from rankwright.rankers.boosting.pair_losses import (
@@ -159,10 +160,20 @@ class LambdaMART(BoostedRanker):
         1: the score never decreases as the feature grows; -1: it never increases.
     categorical_features : bool mask, feature numbers, feature names, or None
         Features whose values are categories: numbers, or columns of text or of a ``category`` type,
-        whose levels are stored with the model. A split sends a set of categories to each side; all
-        but the ``max_bins - 1`` most frequent ones, and those not seen in training, go to the lower
-        side. Leaf-wise trees order the categories of each leaf by gradient over Hessian, symmetric
-        trees those of the root.
+        whose levels are stored with the model. Up to four levels are split one against the rest.
+        More are put in the order of a statistic, anew for each tree: the gradient of their rows
+        over the Hessian, in which the rows of a query do not count for the query itself. So levels
+        of few rows are not learned by heart. Levels that training did not have have the statistic
+        0, and missing values a side of their own.
+    cat_smooth : float >= 0, default 10.0
+        How far the statistic of a level is shrunk towards 0: a level with this many rows counts
+        half.
+    cat_l2 : float >= 0, default 10.0
+        Added to the Hessian of both sides, counted in rows, where a split of levels in order is
+        compared with others. Higher values prefer other features.
+    max_cat_levels : int >= 1 or None, default None
+        The most levels of a feature, by number of rows, that are told apart; rarer ones count as
+        levels that training did not have. None: all.
     interaction_cst : "pairwise", "no_interactions", a list of sets of features, or None
         Which features may occur together in a branch of a tree. Features in none of the sets form
         one more set.
@@ -261,6 +272,9 @@ class LambdaMART(BoostedRanker):
             schema.Constraint("-1, 0 or 1 for each feature", lambda v: _all_in(v, (-1, 0, 1)))
         ),
         "categorical_features": schema.optional(FEATURES),
+        "cat_smooth": schema.number(0.0),
+        "cat_l2": schema.number(0.0),
+        "max_cat_levels": schema.optional(schema.at_least(1)),
         "interaction_cst": schema.optional(
             schema.one_of("pairwise", "no_interactions"),
             schema.Constraint(
@@ -313,6 +327,9 @@ class LambdaMART(BoostedRanker):
         colsample_bynode: float = 1.0,
         monotonic_cst: Any = None,
         categorical_features: Any = None,
+        cat_smooth: float = 10.0,
+        cat_l2: float = 10.0,
+        max_cat_levels: int | None = None,
         interaction_cst: Any = None,
         early_stopping: Any = None,
         warm_start: bool = False,
@@ -338,6 +355,9 @@ class LambdaMART(BoostedRanker):
         self.colsample_bynode = colsample_bynode
         self.monotonic_cst = monotonic_cst
         self.categorical_features = categorical_features
+        self.cat_smooth = cat_smooth
+        self.cat_l2 = cat_l2
+        self.max_cat_levels = max_cat_levels
         self.interaction_cst = interaction_cst
         self.early_stopping = early_stopping
         self.warm_start = warm_start
@@ -479,8 +499,7 @@ class LambdaMART(BoostedRanker):
             self.learning_rate_ = self._rate(len(losses.rows))
             trees: list[Tree] = []
             if len(losses.rows):
-                keys = query_keys(feedback, losses.rows) if self.subsample < 1.0 else None
-                trees = self._boost(X, losses, first, validation, pool, known, n_new, keys)
+                trees = self._boost(X, feedback, losses, first, validation, pool, known, n_new)
             kept = validation.n_kept(n_known + len(trees)) - n_known if validation else len(trees)
             self._keep(known, trees[: max(kept, 0)], X.shape[1])
             self.training_bound_ = None
@@ -539,24 +558,31 @@ class LambdaMART(BoostedRanker):
     def _boost(
         self,
         X: Any,
+        feedback: Grades,
         losses: Gradients,
         start: FloatArray,
         validation: Validation | None,
         pool: Team,
         known: Trees | None,
         n_new: int,
-        keys: Hashes | None,
     ) -> list[Tree]:
         """The trees of ``n_new`` rounds after those that are known."""
-        from rankwright.rankers.boosting._kernels.predictor import walk_tree
-
         categorical = self._feature_mask(X.shape[1])
         monotone = self._monotone(categorical)
-        bins = QuantileBins.learn(X, losses.rows, losses.count, self.max_bins, categorical, pool)
-        binned = bins.binned(X, losses.rows, monotone, pool)
-        options = self._tree_options(X.shape[1])
-        grower = Grower(binned, losses.count, bins.name_split, options, pool)
-        held_out = bins.encode(validation.X, None, pool) if validation else None
+        learn = QuantileBins.learn
+        bins = learn(
+            X, losses.rows, losses.count, self.max_bins, categorical, pool, self.max_cat_levels
+        )
+        coded, folds = LevelCodes.of(bins, X, losses.rows, pool), None
+        if coded.levels:
+            n_queries = len(np.unique(feedback.queries.codes[losses.rows]))
+            folds = Folds.of(fold_keys(feedback, [X], losses.rows, categorical, n_queries))
+        keys = query_keys(feedback, losses.rows) if self.subsample < 1.0 else None
+        binned, options = bins.coded(coded.codes, monotone), self._tree_options(X.shape[1])
+        grower = Grower(
+            binned, losses.count, bins.name_split, options, pool, levels=coded, folds=folds
+        )
+        held_out = LevelCodes.of(bins, validation.X, None, pool) if validation else None
         n_known = len(known.root) if known else 0
         scores, start = np.zeros(len(losses.rows)), start[losses.rows]
         if known:
@@ -567,13 +593,13 @@ class LambdaMART(BoostedRanker):
             if draw.queries is not None and keys is not None:
                 rows = draw.queries.rows(keys)
             gradients = losses.at(start + scores, draw.seed)
-            return grower.grow(*gradients, rows, draw.features, draw.seed)
+            return grower.grow(*gradients, rows, draw.features, draw.seed, draw.number)
 
         def add(tree: Tree, draw: TreeDraw) -> None:
-            if draw.queries is None:
+            if draw.queries is None and not coded.levels:
                 grower.add_values(tree.alpha, scores)
             else:
-                walk_tree(binned.codes, tree.table(), tree.alpha, 0, len(scores), scores)
+                coded.add(tree, scores)
 
         draws = self._draws(keys, X.shape[1], n_known, n_new)
         return self._rounds(grow, add, draws, n_known, n_new, validation, held_out)
@@ -586,11 +612,9 @@ class LambdaMART(BoostedRanker):
         n_known: int,
         n_new: int,
         validation: Validation | None,
-        held_out: Any,
+        held_out: LevelCodes | None,
     ) -> list[Tree]:
         """Grow trees and add them to the scores until one of several ends comes."""
-        from rankwright.rankers.boosting._kernels.predictor import walk_tree
-
         trees: list[Tree] = []
         title, active = type(self).__name__, bool(self.verbose)
         with progress.task(title, n_new, unit="trees", active=active) as work:
@@ -604,7 +628,7 @@ class LambdaMART(BoostedRanker):
                 stop, value = False, None
                 if validation is not None and held_out is not None:
                     added = np.zeros(validation.X.shape[0])
-                    walk_tree(held_out, tree.table(), tree.alpha, 0, len(added), added)
+                    held_out.add(tree, added)
                     stop, value = validation.add(added), validation.curve[-1]
                 number = n_known + len(trees)
                 work.update(len(trees), "" if value is None else f"validation {value:.4f}")
@@ -635,7 +659,7 @@ class LambdaMART(BoostedRanker):
                 features = np.zeros(n_features, bool)
                 size = max(1, round(self.colsample_bytree * n_features))
                 features[rng.permutation(n_features)[:size]] = True
-            yield TreeDraw(queries, features, int(rng.integers(2**62)))
+            yield TreeDraw(number, queries, features, int(rng.integers(2**62)))
 
     def _may_drop_columns(self) -> bool:
         by_column = self.monotonic_cst is not None or self.interaction_cst is not None
@@ -664,6 +688,9 @@ class LambdaMART(BoostedRanker):
             min_split_gain=self.min_split_gain,
             symmetric=symmetric,
             colsample_bynode=self.colsample_bynode,
+            cat_smooth=self.cat_smooth,
+            cat_l2=self.cat_l2,
+            max_bins=self.max_bins,
         )
 
     def _keep(self, known: Trees | None, trees: list[Tree], n_features: int) -> None:
@@ -736,8 +763,9 @@ class QueryDraw(NamedTuple):
 
 
 class TreeDraw(NamedTuple):
-    """What is drawn for one tree: its queries and features, None for all, and a seed."""
+    """The number of a tree, and what is drawn for it: queries and features (None: all), a seed."""
 
+    number: int
     queries: QueryDraw | None
     features: BoolArray | None
     seed: int

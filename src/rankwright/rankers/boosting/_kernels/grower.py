@@ -29,6 +29,7 @@ from rankwright.rankers.boosting._kernels.scheduler import (
     next_task,
     open_job,
 )
+from rankwright.rankers.boosting.binning import NUMBER, ONE_LEVEL, ORDERED
 from rankwright.runtime.kernels import njit
 
 COPIED = 2048  # rows that a task copies
@@ -48,8 +49,7 @@ def scan_leaves(bins, shared, growth, is_leader):
             those of the first are subtracted
     growth  Growth, of grower
     """
-    job, n_blocks = shared.job, len(bins.codes)
-    scratch = (np.empty(256, np.int64), np.empty((4, 256)))
+    job, n_blocks, scratch = shared.job, len(bins.codes), np.empty((4, 256))
     if is_leader:
         open_job(job)
     while True:
@@ -109,8 +109,8 @@ def scan_block(bins, shared, growth, block, scratch):
         for feature in range(4 * block, min(4 * block + 4, len(bins.n_bins))):
             if leaves.can_split[leaf] and leaves.allowed[leaf, feature]:
                 at = sums[shared.starts[feature] : shared.starts[feature + 1]]
-                plain = not (bins.categorical[feature] or growth.bounded or growth.symmetric)
-                if len(at) < 256 and plain:
+                plain = not (growth.bounded or growth.symmetric)
+                if len(at) < 256 and plain and bins.kind[feature] == NUMBER:
                     # Most of many features are worse than one of another block: they need no closer
                     # look. Gains that `first_best` calls equal are kept, so that the result does
                     # not depend on which block another thread has finished.
@@ -158,42 +158,28 @@ def narrow_gain(at, total, growth):
 
 
 @njit(cache=True, inline="always")
-def find_split(at, feature, bins, shared, leaf, growth, scratch):
+def find_split(at, feature, bins, shared, leaf, growth, side):
     """Keep the best split of a leaf on one feature, if it beats those of the block so far.
 
-    Codes are put in an order, and some first ones of them go right: from the highest bin down, or
-    categories by gradient / Hessian. Of a symmetric tree, the gains of the leaf are added to those
-    of its level; categories keep the order of the root.
+    Candidate k sends the k + 1 highest bins to the right, or one level, that of code k. Of a
+    symmetric tree, the gains of the leaf are added to those of its level.
 
-    at       (n, 2) int64: the histogram, missing values last
-    shared   Shared, of grower: the row of the feature's block in ``best``, or ``level`` is written
-    scratch  (order (256,) int64, side (4, 256) float64)
+    at      (n, 2) int64: the histogram, missing values last
+    shared  Shared, of grower: the row of the feature's block in ``best``, or ``level`` is written
+    side    (4, 256) float64   overwritten
     """
-    order, side = scratch
     leaves, best, level = shared.leaves, shared.best, shared.level
-    block, categorical = feature >> 2, bins.categorical[feature]
-    start, is_root = shared.starts[feature], level.is_first[0]
+    block, one_level = feature >> 2, bins.kind[feature] == ONE_LEVEL
+    start, n = shared.starts[feature], bins.n_bins[feature] - np.int64(one_level)
     has_missing = at[len(at) - 1, 1] != 0
-    if categorical and growth.symmetric and not is_root:
-        n = level.n_codes[feature]
-        for k in range(n):
-            order[k] = level.order[start + k]
-    elif categorical:
-        n = order_categories(at, bins.n_categories[feature], growth, order)
-    else:
-        n = bins.n_bins[feature]
-        for k in range(n):
-            order[k] = n - 1 - k
     if growth.symmetric:
-        if is_root:
-            level.has_missing[feature], level.n_codes[feature] = has_missing, n
-            for k in range(n):
-                level.order[start + k] = order[k]
+        if level.is_first[0]:
+            level.has_missing[feature] = has_missing
         has_missing = level.has_missing[feature]
     for default in range(2):
         if not growth.defaults[default] or (default and not has_missing and growth.defaults[0]):
             continue
-        add_up(at, order, n, default, growth.bits, side)
+        add_up(at, n, one_level, default, growth.bits, side)
         most = cut_gains(side, n, feature, bins, leaves, leaf, growth)
         if growth.symmetric:
             for k in range(n):
@@ -205,70 +191,66 @@ def find_split(at, feature, bins, shared, leaf, growth, scratch):
         while side[3, last] < most * (1.0 - 1e-9):
             last += 1
         best.gain[block, leaf], best.feature[block, leaf] = most, feature
-        best.bin_threshold[block, leaf] = -2 if categorical else n - 2 - last
+        best.bin_threshold[block, leaf] = n - 2 - last
         best.has_missing[block, leaf] = has_missing
         goes_right = best.goes_right[block, leaf]
-        goes_right[:] = 0
-        for k in range(last + 1):
-            goes_right[order[k]] = 1
-        for code in range(n, 0 if categorical else MISSING):
-            goes_right[code] = 1
+        for code in range(MISSING):
+            goes_right[code] = code == last if one_level else code > n - 2 - last
         goes_right[MISSING] = default
 
 
 @njit(cache=True, inline="always")
-def order_categories(at, n_categories, growth, order):
-    """Put the codes of categories in order of gradient / Hessian; returns how many there are.
-
-    But for the ridge, one of the n prefixes is the best of all 2**n subsets (Fisher, 1958).
-    The last code may stand for rare categories: those go left, as unknown ones do.
-    """
-    key, n = np.empty(256), 0
-    for code in range(n_categories):
-        if at[code, 1] == 0:
-            continue
-        mass = float(at[code, 1] >> growth.bits)
-        value, k = float(at[code, 0]) / (mass + growth.category_ridge), n
-        while k > 0 and key[k - 1] < value:
-            key[k], order[k] = key[k - 1], order[k - 1]
-            k -= 1
-        key[k], order[k] = value, code
-        n += 1
-    return n
-
-
-@njit(cache=True, inline="always")
-def add_up(at, order, n, default, bits, side):
-    """Write the sums over the first codes: gradient, Hessian, rows; with missing values or not.
+def add_up(at, n, one_level, default, bits, side):
+    """Write the sums of what goes right: gradient, Hessian, rows; with missing values or not.
 
     ``second`` holds Hessian and rows, see histogram; both are exact until they become floats.
     """
     first, second = default * at[len(at) - 1, 0], default * at[len(at) - 1, 1]
     mask = (np.int64(1) << bits) - 1
+    if one_level:
+        for k in range(n):
+            right, rest = first + at[k, 0], second + at[k, 1]
+            side[0, k], side[1, k], side[2, k] = right, rest >> bits, rest & mask
+        return
     for k in range(n):
-        first += at[np.uint64(order[k]), 0]
-        second += at[np.uint64(order[k]), 1]
+        first += at[n - 1 - k, 0]
+        second += at[n - 1 - k, 1]
         side[0, k], side[1, k], side[2, k] = first, second >> bits, second & mask
 
 
 @njit(cache=True, inline="always")
 def cut_gains(side, n, feature, bins, leaves, leaf, growth):
-    """Write what each cut gains to side[3], 0 where rows are few; returns the largest gain."""
-    bits = growth.bits
+    """Write what each cut gains to side[3], 0 where it may not be; returns the largest gain."""
+    bits, ordered = growth.bits, bins.kind[feature] == ORDERED
     gradient, mass = float(leaves.total[leaf, 0]), float(leaves.total[leaf, 1] >> bits)
     n_rows = leaves.total[leaf, 1] & ((np.int64(1) << bits) - 1)
     least, most = float(growth.min_samples), float(n_rows - growth.min_samples)
+    ridges = growth.ridge, growth.ridge + (growth.category_ridge if ordered else 0.0)
     if growth.bounded:
         limits = leaves.bounds[leaf, 0], leaves.bounds[leaf, 1], float(bins.monotone[feature])
-        return bounded_gains(side, n, (gradient, mass), growth.ridge, least, most, limits)
-    return free_gains(side, n, (gradient, mass), growth.ridge, least, most)
+        best = bounded_gains(side, n, (gradient, mass), ridges, least, most, limits)
+    else:
+        best = free_gains(side, n, (gradient, mass), ridges, least, most)
+    if not ordered:
+        return best
+    best = 0.0
+    for k in range(n):
+        right, above = side[0, k], side[1, k] + growth.ridge
+        left, below = gradient - right, (mass - side[1, k]) + growth.ridge
+        if right * below < left * above:  # the side with the higher statistic has a lower value
+            side[3, k] = 0.0
+        best = max(best, side[3, k])
+    return best
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"nnan", "nsz"})
-def free_gains(side, n, total, ridge, least, most):
-    """Gains of cuts with ``least`` to ``most`` rows above them."""
-    gradient, mass = total
-    start, best = gradient * gradient / (mass + ridge), 0.0
+def free_gains(side, n, total, ridges, least, most):
+    """Gains of cuts with ``least`` to ``most`` rows above them.
+
+    ridges  what is added to the Hessian of the leaf, and to that of each side
+    """
+    (gradient, mass), ridge = total, ridges[1]
+    start, best = gradient * gradient / (mass + ridges[0]), 0.0
     # right**2 / above + left**2 / below as one fraction: vectorized, no branch, one division.
     for k in range(n):
         right, left = side[0, k], gradient - side[0, k]
@@ -281,14 +263,14 @@ def free_gains(side, n, total, ridge, least, most):
 
 
 @njit(cache=True, inline="always")
-def bounded_gains(side, n, total, ridge, least, most, limits):
+def bounded_gains(side, n, total, ridges, least, most, limits):
     """As ``free_gains`` where values have bounds; limits (bounds of the leaf, sign of the feature).
 
     The gain is 0 where the values of the two sides are in the wrong order.
     """
     low, high, sign = limits
-    gradient, mass = total
-    start, best = _worth(gradient, mass, ridge, low, high)[0], 0.0
+    (gradient, mass), ridge = total, ridges[1]
+    start, best = _worth(gradient, mass, ridges[0], low, high)[0], 0.0
     for k in range(n):
         upper, v_right = _worth(side[0, k], side[1, k], ridge, low, high)
         lower, v_left = _worth(gradient - side[0, k], mass - side[1, k], ridge, low, high)

@@ -299,14 +299,8 @@ class BinnedScan(Scan):
 
     def packed(self) -> BinnedRows:
         """The codes as trees read them."""
-        none = np.zeros(self.n_features, np.int64)
-        return BinnedRows(
-            self.bins.codes,
-            self.bins.n_cuts + 1,
-            none.astype(bool),
-            none,
-            none.astype(np.int8),
-        )
+        none = np.zeros(self.n_features, np.uint8)
+        return BinnedRows(self.bins.codes, self.bins.n_cuts + 1, none, none.astype(np.int8))
 
     def part_callback(self, pairs: Weighted) -> Callable[[int], None] | None:
         if len(self._parts) < 2 * self._pool.threads:
