@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal -q
 
-.PHONY: help demo test test-nojit test-small test-oldest coverage check bench fuzz experiments docs constraints clean
+.PHONY: help demo test test-nojit test-small test-oldest coverage check bench fuzz experiments docs notebooks constraints clean
 help:
 	@echo "make demo         train on generated data, print comparison tables, write a report page"
 	@echo "make test         the whole test suite"
@@ -17,6 +17,7 @@ help:
 	@echo "make bench        speed compared with other libraries, as ratios within one run"
 	@echo "make experiments  the papers' tables and figures"
 	@echo "make docs         the documentation, with warnings as errors"
+	@echo "make notebooks    run the examples of the documentation as notebooks"
 	@echo "make constraints  pin the versions that CI installs to those in .venv"
 
 $(VENV)/.made-%: pyproject.toml
@@ -67,6 +68,13 @@ experiments: $(VENV)/.made-test
 docs: $(VENV)/.made-docs
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
+
+notebooks: docs/gallery
+	$(BIN)/python -m nbconvert --execute --to html --output-dir docs/_build/notebooks --log-level ERROR docs/gallery/*.ipynb
+	@echo "docs/_build/notebooks"
+
+docs/gallery:
+	$(MAKE) docs
 
 constraints: $(VENV)/.made-test $(VENV)/.made-check $(VENV)/.made-docs
 	$(BIN)/python -m pip freeze --exclude-editable > .ci/constraints.txt

@@ -56,6 +56,7 @@ sphinx_gallery_conf = {
     "gallery_dirs": "gallery",
     "filename_pattern": r"\.py$",
     "image_scrapers": (altair_chart,),
+    "capture_repr": (),  # the last line of a block shows its chart in the notebook
     "reset_modules": (),
     "abort_on_example_error": True,
     "download_all_examples": False,

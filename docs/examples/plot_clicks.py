@@ -34,6 +34,7 @@ chart = (
     .mark_line(point=True)
     .encode(x="position:O", y="examined:Q", color="kind:N")
 )
+chart
 
 # %%
 # Train with and without the correction. On simulated data we know the expected clicks per list

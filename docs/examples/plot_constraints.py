@@ -30,3 +30,4 @@ chart = (
     .mark_line(interpolate="step-before")
     .encode(x="clicks:Q", y="score:Q", color="model:N")
 )
+chart

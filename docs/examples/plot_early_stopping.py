@@ -18,6 +18,7 @@ for rate in (0.3, 0.1, 0.03):
     curves[f"learning_rate={rate}"] = model.validation_
 
 chart = rw.plot.learning_curves(curves)
+chart
 
 # %%
 # ``early_stopping=20`` ends training after 20 rounds without improvement and keeps the best round.

@@ -19,3 +19,4 @@ print(model.explain(data.X[first], data.X[second]))
 # functions.
 
 chart = rw.plot.effects(model, data.X, n_features=4)
+chart

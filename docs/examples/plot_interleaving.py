@@ -47,3 +47,4 @@ chart = (
     )
     + half
 )
+chart

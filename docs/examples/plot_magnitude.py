@@ -29,6 +29,7 @@ chart = (
     .mark_point()
     .encode(x=alt.X("true:Q", title="true difference"), y="predicted:Q")
 )
+chart
 
 # %%
 # Cut the list before the largest gap.

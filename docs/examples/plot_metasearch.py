@@ -25,3 +25,4 @@ for name, run in systems.items():
     judged = rw.data.align(run, test)
     scores[name] = rw.evaluate(judged.scores, judged.y, judged.qid, "AP")
 chart = rw.plot.means(rw.compare(scores), "AP")
+chart

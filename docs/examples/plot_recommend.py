@@ -38,3 +38,4 @@ base = alt.Chart(alt.Data(values=rows), width=480).encode(y=alt.Y("model:N", sor
 chart = base.mark_bar(opacity=0.6).encode(
     x=alt.X("HitRate@10:Q", title="HitRate@10")
 ) + base.mark_rule().encode(x="low:Q", x2="high:Q")
+chart

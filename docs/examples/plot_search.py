@@ -29,3 +29,4 @@ for name, ranker in rankers.items():
 table = rw.compare(scores)
 print(table)
 chart = rw.plot.means(table, "NDCG@10")
+chart

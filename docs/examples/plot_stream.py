@@ -28,3 +28,4 @@ for name, ranker in rankers.items():
 
 print(f"Bayes rule     {stream.bayes_rank_loss:.3f}")
 chart = rw.plot.learning_curves(curves, "RankLoss")
+chart

@@ -14,3 +14,4 @@ features = rw.rankers.PolynomialMap(degree=2).fit(train.X)
 model = rw.PRank(average=True).fit(features.transform(train.X), train.y)
 
 chart = rw.plot.grades(model, features.transform(test.X), test.y)
+chart

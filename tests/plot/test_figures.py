@@ -54,6 +54,22 @@ def test_every_plot_is_an_altair_chart(data) -> None:
     assert all(vl_convert.vegalite_to_svg(chart.to_dict()).startswith("<svg") for chart in charts)
 
 
+def test_a_notebook_shows_charts_without_a_network(data) -> None:
+    altair = pytest.importorskip("altair")
+    pytest.importorskip("vl_convert")
+    X, y, qid = data
+    model = rw.PRank().fit(X, y, qid=qid)
+    for chart in (plot.effects(model, X), plot.importance(model, X)):
+        shown = chart._repr_mimebundle_()
+        assert "text/html" not in shown  # Altair's loads scripts
+        assert shown["image/svg+xml"].startswith("<svg")
+        assert [kind for kind in shown if "vegalite" in kind]
+        with altair.renderers.enable("mimetype"):
+            assert "image/svg+xml" not in chart._repr_mimebundle_()
+        wider = chart.properties(title="mine")
+        assert "mine" in wider._repr_mimebundle_()["image/svg+xml"]
+
+
 def test_a_chart_in_a_notebook_says_what_the_page_says(data) -> None:
     """Values that are null on purpose (no stacking, no title) stay null."""
     pytest.importorskip("altair")

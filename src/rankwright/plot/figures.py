@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -217,7 +218,7 @@ def effects(
         *panels, columns=2, title=f"Effect of features on {_kind(model)}'s score"
     )
     joined.config = altair.Config.from_dict(_printable(charts.CONFIG))
-    return joined
+    return _for_notebooks(joined)
 
 
 def grades(model: BaseEstimator, X: Matrix, y: ArrayLike) -> Any:
@@ -388,7 +389,37 @@ def _chart(spec: Spec, title: str | None = None) -> Any:
         plain["width"] = 480
     if title is not None:
         plain |= {"title": title, "padding": 12}
-    return altair.Chart.from_dict(_printable(plain))
+    return _for_notebooks(altair.Chart.from_dict(_printable(plain)))
+
+
+class _Picture:
+    """How a chart shows itself in a notebook: Vega-Lite where it is built in, else as a picture.
+
+    Altair's own way loads scripts from the network. Who has chosen a renderer of Altair gets it.
+    """
+
+    def _repr_mimebundle_(self, *args: Any, **options: Any) -> Any:
+        import altair
+
+        if altair.renderers.active != "default" or find_spec("vl_convert") is None:
+            return super()._repr_mimebundle_(*args, **options)  # type: ignore[misc]
+        import vl_convert
+
+        spec = self.to_dict()  # type: ignore[attr-defined]
+        version = altair.SCHEMA_VERSION.partition(".")[0]
+        return {
+            f"application/vnd.vegalite.{version}+json": spec,
+            "image/svg+xml": vl_convert.vegalite_to_svg(spec),
+            "text/plain": f"a chart: {spec.get('title', '')}",
+        }
+
+
+def _for_notebooks(chart: Any) -> Any:
+    """The same chart, as a subclass of its class; Altair's __setattr__ would make it a property."""
+    kind = type(chart)
+    shown = type(kind.__name__, (_Picture, kind), {"__module__": kind.__module__})
+    object.__setattr__(chart, "__class__", shown)
+    return chart
 
 
 def _printable(spec: Any) -> Any:
