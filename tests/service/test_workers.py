@@ -102,6 +102,18 @@ def test_rights_are_those_of_one_process(server):
     assert {status("POST", "/v1/rank", RANK, json=rank) for _ in range(20)} == {401}
 
 
+def test_a_worker_tells_a_browser_what_is_wrong(tmp_path):
+    """Workers have no pages; asking one for a page of a problem was an error of its own."""
+    server = Server(tmp_path, "--workers", "2", "--demo", "--port", "0")
+    try:
+        headers = {"accept": "text/html", "host": "other.example"}
+        answers = [httpx.get(f"{server.url}/healthz", headers=headers) for _ in range(4)]
+        assert {answer.status_code for answer in answers} == {421}
+        assert all(answer.json()["status"] == 421 for answer in answers)
+    finally:
+        server.stop()
+
+
 def test_a_refusal_arrives_while_a_worker_still_forwards_the_body(tmp_path):
     (tmp_path / "tokens").write_text(f"shop {RANK} rank\nboss {ADMIN} admin\n")
     server = Server(tmp_path, "--workers", "2", "--demo", "--port", "0", "--token-file", "tokens")

@@ -375,7 +375,7 @@ class Service:
         return response
 
 
-def create_app(settings: Settings | None = None, *, wait: float = 0.0) -> Security:
+def create_app(settings: Settings | None = None, *, wait: float = 0.0) -> Security[Service]:
     """The ASGI application of a service; its attribute ``service`` is the :class:`Service`.
 
     ``wait`` is how many seconds to wait for a store that another service uses.
@@ -396,9 +396,10 @@ def create_app(settings: Settings | None = None, *, wait: float = 0.0) -> Securi
         exception_handlers={404: missing_page, 405: missing_page},
     )
     pages.state.service = service
+    confirm = service.replication.confirm if settings.ack == "replica" else None
     return Security(
-        Api(service, OPERATIONS, pages, service.metrics.observe),
-        service=service,
+        Api(service, OPERATIONS, pages, service.metrics.observe, confirm),
+        problem_page=service.problem_page,
         sessions=service.sessions,
         hosts=settings.hosts(),
         max_body=settings.max_body,

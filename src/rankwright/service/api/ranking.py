@@ -28,20 +28,20 @@ from rankwright.service.log.entries import Event, encode, pack_rows
 from rankwright.service.models import DeployedModel
 
 if TYPE_CHECKING:
-    from rankwright.service.app import Service
+    from rankwright.service.api.scoring import ScoringService
 
 MOST_EXPLAINED = 200  # items of one list
 _ARRAYS = frozenset(bytes([code]) for code in (0x5B, *range(0x90, 0xA0), 0xDC, 0xDD))
 
 
-def rank(service: Service, call: Call) -> Any:
+def rank(service: ScoringService, call: Call) -> Any:
     """``POST /v1/rank``: one list, or an array of lists."""
     if len(call.body) > LARGE:
         return asyncio.to_thread(_rank, service, call)
     return _rank(service, call)
 
 
-def _rank(service: Service, call: Call) -> RankAnswer | list[RankAnswer]:
+def _rank(service: ScoringService, call: Call) -> RankAnswer | list[RankAnswer]:
     request = service.reader.read(call.body) if call.is_json else None
     if request is not None:
         try:
@@ -53,7 +53,7 @@ def _rank(service: Service, call: Call) -> RankAnswer | list[RankAnswer]:
     return rank_list(service, call.decode(RankRequest))
 
 
-def rank_list(service: Service, request: RankRequest) -> RankAnswer:
+def rank_list(service: ScoringService, request: RankRequest) -> RankAnswer:
     """Rank the candidates of a query, and log what is shown."""
     experiment = service.experiments.choose(request)
     if experiment is not None and service.models.can_rank(experiment.models):
@@ -87,7 +87,9 @@ def rank_list(service: Service, request: RankRequest) -> RankAnswer:
     return RankAnswer(event, served.version, items, table.missing, unknown=dict(table.unknown))
 
 
-def _rank_interleaved(service: Service, request: RankRequest, experiment: Experiment) -> RankAnswer:
+def _rank_interleaved(
+    service: ScoringService, request: RankRequest, experiment: Experiment
+) -> RankAnswer:
     """Mix the lists of the experiment's two models; the score of an item is 1 / rank."""
     if request.explain:
         raise HttpProblem(
@@ -127,7 +129,7 @@ def _rank_interleaved(service: Service, request: RankRequest, experiment: Experi
 
 
 def log_event(
-    service: Service,
+    service: ScoringService,
     *,
     query: str | int | None,
     user: str | int | None,
@@ -153,7 +155,7 @@ def log_event(
 
 
 def _shadow(
-    service: Service, request: RankRequest, served: DeployedModel, order: IntArray
+    service: ScoringService, request: RankRequest, served: DeployedModel, order: IntArray
 ) -> dict[str, bytes]:
     """Scores of the same items by the shadow models; one that cannot score them is left out."""
     scores = {}
@@ -185,14 +187,16 @@ def _explain(
         item.contributions = dict(zip(columns, values, strict=True))
 
 
-async def recommend(service: Service, call: Call) -> RankAnswer:
+async def recommend(service: ScoringService, call: Call) -> RankAnswer:
     """``POST /v1/recommend``: the best items for a user that the user has not rated."""
     request = call.decode()
     served = service.models.find(request.model, "recommend")
     return await asyncio.to_thread(_recommend, service, request, served)
 
 
-def _recommend(service: Service, request: RecommendRequest, served: DeployedModel) -> RankAnswer:
+def _recommend(
+    service: ScoringService, request: RecommendRequest, served: DeployedModel
+) -> RankAnswer:
     model = served.model
     users, known = model._data.user_vocabulary, model._data.item_vocabulary
     if (request.user is None) == (request.ratings is None):
@@ -221,12 +225,12 @@ def _known(vocabulary: Any, sent: Any, where: str) -> Any:
     raise HttpProblem(422, f"{where}: {text[:80]!r} is not among the ids of the model.")
 
 
-async def fuse(service: Service, call: Call) -> RankAnswer:
+async def fuse(service: ScoringService, call: Call) -> RankAnswer:
     """``POST /v1/fuse``: lists of several engines made into one, by a model or a fixed rule."""
     return await asyncio.to_thread(_fuse, service, call.decode())
 
 
-def _fuse(service: Service, request: FuseRequest) -> RankAnswer:
+def _fuse(service: ScoringService, request: FuseRequest) -> RankAnswer:
     from rankwright.fusion.methods import fuse as fuse_lists
 
     if request.method is not None and request.model is not None:
@@ -253,7 +257,7 @@ def _fuse(service: Service, request: FuseRequest) -> RankAnswer:
 
 
 def _listed(
-    service: Service, request: Any, model: str, pairs: Sequence[tuple[Any, float]]
+    service: ScoringService, request: Any, model: str, pairs: Sequence[tuple[Any, float]]
 ) -> RankAnswer:
     """Log a list of (id, score) and answer with it."""
     event = log_event(

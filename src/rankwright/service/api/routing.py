@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -17,7 +17,7 @@ from rankwright import __version__
 from rankwright.service.api.problems import PROBLEM, HttpProblem, ProblemBody, as_problem
 
 if TYPE_CHECKING:
-    from rankwright.service.app import Service
+    from rankwright.service.api.scoring import ScoringService
 
 JSON, MSGPACK, BINARY = "application/json", "application/msgpack", "application/octet-stream"
 _JSON_HEADER = (b"content-type", b"application/json")
@@ -140,17 +140,24 @@ def decoder(type_: Any, msgpack: bool) -> Any:
     return msgspec.msgpack.Decoder(type_) if msgpack else msgspec.json.Decoder(type_)
 
 
-class Api:
-    """ASGI application of the operations; other paths go to the pages."""
+S = TypeVar("S", bound="ScoringService")
+
+
+class Api(Generic[S]):
+    """ASGI application of the operations; other paths go to the pages.
+
+    ``confirm`` waits until a replica has what was written; None if nobody waits for it.
+    """
 
     def __init__(
         self,
-        service: Service,
+        service: S,
         operations: tuple[Operation, ...],
         pages: ASGIApp,
         observe: Callable[[str, int, float], None],
+        confirm: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        self.service, self.pages, self.observe = service, pages, observe
+        self.service, self.pages, self.observe, self.confirm = service, pages, observe, confirm
         self.fixed: dict[str, dict[str, Operation]] = {}
         self.patterns: dict[str, re.Pattern[str]] = {}
         for operation in operations:
@@ -189,8 +196,8 @@ class Api:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         route = scope.get("rankwright.route")
-        if self.service.settings.ack == "replica" and _writes(scope, route and route[0]):
-            send = _confirmed(self.service, send)
+        if self.confirm is not None and _writes(scope, route and route[0]):
+            send = _confirmed(self.confirm, send)
         if route is None:
             await self.pages(scope, receive, send)
             return
@@ -258,12 +265,12 @@ def _writes(scope: Scope, operation: Operation | None) -> bool:
     return operation.scope not in ("rank", None) and operation.path not in UNCONFIRMED
 
 
-def _confirmed(service: Service, send: Send) -> Send:
+def _confirmed(confirm: Callable[[], Awaitable[None]], send: Send) -> Send:
     """Answer a success only when a replica has what was written."""
 
     async def send_when_confirmed(message: Message) -> None:
         if message["type"] == "http.response.start" and message["status"] < 400:
-            await service.replication.confirm()
+            await confirm()
         await send(message)
 
     return send_when_confirmed

@@ -12,22 +12,21 @@ import re
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic
 from urllib.parse import parse_qs
 
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rankwright.exceptions import DataError, ParameterError, Setting
 from rankwright.service.api.problems import HttpProblem, as_problem, send_problem
-from rankwright.service.api.routing import Api
+from rankwright.service.api.routing import Api, S
 from rankwright.service.logs import ACCESS, child_span, log_request
 
 if TYPE_CHECKING:
-    from rankwright.service.app import Service
     from rankwright.service.tracing import Tracing
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]", "::1", "testserver")
@@ -283,12 +282,15 @@ class Addresses:
             scope["scheme"] = headers[b"x-forwarded-proto"].decode()
 
 
-class Security:
-    """The ASGI layer in front of everything: refuses what is not allowed, adds the headers."""
+class Security(Generic[S]):
+    """The ASGI layer in front of everything: refuses what is not allowed, adds the headers.
+
+    ``problem_page`` makes the page that a browser gets for a problem; without it, it gets JSON.
+    """
 
     def __init__(
         self,
-        app: Api,
+        app: Api[S],
         *,
         sessions: Sessions,
         hosts: Iterable[str] = (),
@@ -298,10 +300,10 @@ class Security:
         rate: RateLimit | None = None,
         images: bool = False,
         proxies: Iterable[str] = (),
-        service: Service,
+        problem_page: Callable[[Scope, HttpProblem], ASGIApp] | None = None,
         tracing: Tracing | None = None,
     ) -> None:
-        self.service, self.tracing = service, tracing
+        self.tracing, self._problem_page = tracing, problem_page
         self.app, self.sessions = app, sessions
         self.hosts = None if "*" in hosts else frozenset(h.lower() for h in (*LOOPBACK, *hosts))
         self.max_body, self.max_upload, self.body_seconds = max_body, max_upload, body_seconds
@@ -311,6 +313,10 @@ class Security:
         self._n_running = 0
         self._last_host: bytes | None = None
         self._has_refused = False
+
+    @property
+    def service(self) -> S:
+        return self.app.service
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -340,8 +346,9 @@ class Security:
                 log.exception("%s %s", scope["method"], scope["path"])
             if started:
                 raise
-            if problem.status != 303 and wants_page(scope):
-                await self.service.problem_page(scope, problem)(scope, receive, send_safely)
+            page = self._problem_page if problem.status != 303 and wants_page(scope) else None
+            if page is not None:
+                await page(scope, problem)(scope, receive, send_safely)
             else:
                 await send_problem(send_safely, problem)
         finally:

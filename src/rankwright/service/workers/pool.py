@@ -252,7 +252,7 @@ class WorkerPool:
 
 
 def serve_with_workers(
-    app: Security,
+    app: Security[Service],
     settings: Settings,
     listener: socket.socket,
     note: Callable[[str], object],
@@ -265,7 +265,7 @@ def serve_with_workers(
     asyncio.run(_serve(app, pool, note))
 
 
-async def _serve(app: Security, pool: WorkerPool, note: Callable[[str], object]) -> None:
+async def _serve(app: Security[Service], pool: WorkerPool, note: Callable[[str], object]) -> None:
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
     running: set[asyncio.Task[None]] = set()
 
@@ -301,7 +301,7 @@ async def _serve(app: Security, pool: WorkerPool, note: Callable[[str], object])
         await asyncio.wait(running, timeout=1.0)
 
 
-async def _answer(app: Security, connection: socket.socket) -> None:
+async def _answer(app: Security[Service], connection: socket.socket) -> None:
     """Answer one forwarded request."""
     reader, writer = await asyncio.open_connection(sock=connection)
     try:

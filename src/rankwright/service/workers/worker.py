@@ -84,6 +84,17 @@ class WorkerStore:
         self._channel.send(("event", time.time(), event, user), body)
 
 
+class WorkerExperiments:
+    """The experiment that runs, if one does."""
+
+    running: Experiment | None = None
+
+    def choose(self, request: RankRequest) -> Experiment | None:
+        running = self.running
+        takes_part = running is not None and request.model is None and running.takes_part(request)
+        return running if takes_part else None
+
+
 class _WorkerCounter:
     """A counter that is added to that of the process that writes."""
 
@@ -114,15 +125,13 @@ class WorkerMetrics:
 
 
 class WorkerService:
-    """The part of a service that scoring needs; see :class:`rankwright.service.app.Service`."""
+    """A :class:`~rankwright.service.api.scoring.ScoringService` whose state another process has."""
 
     def __init__(self, started: WorkerSettings, channel: Channel) -> None:
         self.settings, self._shared = started.settings, started.generation
         self.models, self.reader, self.metrics = ModelView(), ItemReader(), WorkerMetrics()
         self.store, self.sessions = WorkerStore(channel), Sessions(b"", Tokens())
-        self.corpora = Corpora(started.settings.documents)
-        self.experiments = self
-        self._experiment: Experiment | None = None
+        self.corpora, self.experiments = Corpora(started.settings.documents), WorkerExperiments()
         self._generation, self._prepared = -1, dict[int, SharedState]()
 
     def prepare(self, generation: int, state: SharedState) -> None:
@@ -140,15 +149,9 @@ class WorkerService:
             state = self._prepared[generation]
             self.models.switch(state.models)
             self.sessions.tokens, self.store.refusal = state.tokens, state.refusal
-            self._experiment, self._generation = state.experiment, generation
+            self.experiments.running, self._generation = state.experiment, generation
             for old in [number for number in self._prepared if number < generation]:
                 del self._prepared[old]
-
-    def choose(self, request: RankRequest) -> Experiment | None:
-        experiment = self._experiment
-        if experiment is None or request.model is not None or not experiment.takes_part(request):
-            return None
-        return experiment
 
     def model_for(self, request: RankRequest) -> DeployedModel:
         return self.models.find(request.model, "rank")
@@ -172,10 +175,9 @@ class WorkerApp:
         self.service, self._requests = service, started.requests
         settings = started.settings
         local = tuple(op for op in OPERATIONS if op.path in (*SCORED, "/healthz"))
-        api = Api(service, local, _no_page, service.metrics.observe)  # type: ignore[arg-type]
+        api = Api(service, local, _no_page, service.metrics.observe)
         self.security = Security(
             api,
-            service=service,  # type: ignore[arg-type]
             sessions=service.sessions,
             hosts=settings.hosts(),
             max_body=settings.max_body,
