@@ -241,13 +241,26 @@ def test_an_expression_that_is_too_long_is_refused(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     small: KernelExpansion = KINDS["kernel expansion"](rng)
     kernel = type(small.kernel)("rbf")
-    model = KernelExpansion(kernel, rng.normal(size=(4000, 10)), rng.normal(size=4000))
+    model = KernelExpansion(kernel, rng.normal(size=(6000, 10)), rng.normal(size=6000))
     with pytest.raises(rw.ParameterError, match="1,000,000 characters"):
         rw.export(model, tmp_path / "m.sql", "sql", dialect="sqlite")
-    larger = KernelExpansion(kernel, rng.normal(size=(9000, 10)), rng.normal(size=9000))
+    larger = KernelExpansion(kernel, rng.normal(size=(20_000, 10)), rng.normal(size=20_000))
     with pytest.raises(rw.ParameterError, match="4,000,000 characters"):
         rw.export(larger, tmp_path / "m.sql", "sql")
     assert rw.export(model, tmp_path / "m.onnx", "onnx").pairs_reversed == 0
+
+
+@pytest.mark.parametrize("dialect", ["duckdb", "postgresql", "sqlite"])
+@pytest.mark.parametrize("kernel", ["rbf", "poly", "linear"])
+def test_a_kernel_model_in_sql_is_as_long_as_its_support(
+    kernel: str, dialect: str, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(0)
+    function = type(KINDS["kernel expansion"](rng).kernel)(kernel, gamma=0.01, degree=2)
+    model = KernelExpansion(function, rng.normal(size=(100, 60)), rng.normal(size=100))
+    certificate = rw.export(model, tmp_path / "m.sql", "sql", dialect=dialect)
+    assert certificate.largest_difference < 1e-10
+    assert (tmp_path / "m.sql").stat().st_size < 40 * model.support.size
 
 
 def test_a_long_sum_does_not_exceed_the_depth_of_databases(tmp_path: Path) -> None:

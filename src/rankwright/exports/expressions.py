@@ -71,6 +71,11 @@ class Language(ABC):
         terms = [f"{self.number(weight)} * {x}" for x, weight in pairs if weight]
         return self.sum(terms + ([self.number(intercept)] if intercept else []))
 
+    def expansion(self, body: KernelExpansion, xs: list[Text]) -> Text:
+        """The sum of the kernels with the support rows."""
+        values = [_kernel(body.kernel, xs, row, self) for row in body.support]
+        return self.weighted(values, body.coef, body.intercept)
+
 
 def score_text(form: Form, language: Language) -> Text:
     """The score of a row."""
@@ -125,16 +130,23 @@ def _products(step: Monomials, xs: list[Text], language: Language) -> list[Text]
     return texts
 
 
-def _kernel(kernel: Kernel, xs: list[Text], row: Any, language: Language) -> Text:
+def kernel_text(kernel: Kernel, xs: list[Text], values: list[Text], language: Language) -> Text:
+    """The kernel of the row with a row of these values."""
     if kernel.name == "rbf":
-        gaps = [f"({x} - {language.number(v)})" for x, v in zip(xs, row.tolist(), strict=True)]
+        gaps = [f"({x} - {v})" for x, v in zip(xs, values, strict=True)]
         squares = language.sum([f"{gap} * {gap}" for gap in gaps])
         return language.call("exp", f"{language.number(-kernel.gamma)} * {squares}")
-    product = language.weighted(xs, row)
+    product = language.sum([f"{v} * {x}" for x, v in zip(xs, values, strict=True)])
     if kernel.name == "linear":
         return product
     inner = [f"{language.number(kernel.gamma)} * {product}", language.number(kernel.coef0)]
     return language.call("pow", language.sum(inner), language.number(float(kernel.degree)))
+
+
+def _kernel(kernel: Kernel, xs: list[Text], row: Any, language: Language) -> Text:
+    at = range(len(row)) if kernel.name == "rbf" else np.flatnonzero(row).tolist()
+    values = [language.number(float(row[i])) for i in at]
+    return kernel_text(kernel, [xs[i] for i in at], values, language)
 
 
 def _deviations(body: Deviations, xs: list[Text], language: Language) -> Text:
@@ -163,8 +175,7 @@ def _scored(body: Any, xs: list[Text], language: Language) -> Text:
     if isinstance(body, Deviations):
         return _deviations(body, xs, language)
     if isinstance(body, KernelExpansion):
-        values = [_kernel(body.kernel, xs, row, language) for row in body.support]
-        return language.weighted(values, body.coef, body.intercept)
+        return language.expansion(body, xs)
     if isinstance(body, Votes):
         return _votes(body, xs, language)
     *hidden, (last, _) = unpack_layers(body.layers.tolist(), body.weights)

@@ -13,10 +13,12 @@ from rankwright.exports.expressions import (
     Language,
     Text,
     grade_text,
+    kernel_text,
     score_text,
 )
 from rankwright.exports.form import Form
 from rankwright.exports.target import Files, Options, Reading, Target
+from rankwright.scoring.kernel import KernelExpansion
 
 DIALECTS = ("duckdb", "postgresql", "sqlite")
 
@@ -76,6 +78,20 @@ class Dialect(Language):
 
     def member(self, x: Text, values: tuple[float, ...]) -> Text:
         return f"{x} IN ({', '.join(map(self.number, values))})"
+
+    def expansion(self, body: KernelExpansion, xs: list[Text]) -> Text:
+        """A sum over a table of the support rows, which the features are written for once."""
+        names = [f"rw_support_{i}" for i in range(body.support.shape[1])]
+        rows = (
+            f"({', '.join(map(self.number, [coef, *row]))})"
+            for coef, row in zip(body.coef.tolist(), body.support.tolist(), strict=True)
+        )
+        kernel = kernel_text(body.kernel, xs, names, self)
+        total = (
+            f"(WITH rw_support(rw_coef, {', '.join(names)}) AS (VALUES {', '.join(rows)}) "
+            f"SELECT sum(rw_coef * {kernel}) FROM rw_support)"
+        )
+        return self.sum([total, self.number(body.intercept)])
 
 
 def _run_duckdb(texts: list[str], X: FloatArray, names: tuple[str, ...]) -> tuple[Any, str]:
