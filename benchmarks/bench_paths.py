@@ -401,23 +401,23 @@ def explicit_map() -> None:
 
 def request_products() -> None:
     """Kernels of 100 rows in blocks of one BLAS thread, beside other work; means of 200 calls."""
-    from rankwright.scoring import kernel
+    from rankwright.scoring import base, kernel
 
     os.environ.pop("OPENBLAS_NUM_THREADS", None)
-    rng, usual = np.random.default_rng(0), kernel.ONE_THREAD
+    rng, usual = np.random.default_rng(0), base.ONE_THREAD
     support, X = rng.normal(size=(128, 136)), rng.normal(size=(100, 136))
     scorer = kernel.KernelExpansion(kernel.Kernel("rbf"), support, rng.normal(size=128))
     for n_busy in (0, 2 * (os.cpu_count() or 1)):
         busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(n_busy)]
         times: dict[int, list[float]] = {usual: [], 0: []}
         for _ in range(200):
-            for kernel.ONE_THREAD in times:
+            for base.ONE_THREAD in times:
                 start = time.perf_counter()
                 scorer.decision_function(X)
-                times[kernel.ONE_THREAD].append(1e3 * (time.perf_counter() - start))
+                times[base.ONE_THREAD].append(1e3 * (time.perf_counter() - start))
         for process in busy:
             process.kill()
-        kernel.ONE_THREAD = usual
+        base.ONE_THREAD = usual
         ours, plain = (float(np.mean(times[value])) for value in (usual, 0))
         what = f"request products: 100 rows, 128 support rows, {n_busy} busy processes"
         print(f"  {what:64} {ours:9.3f} ms  {plain / ours:6.2f} x", flush=True)

@@ -35,6 +35,10 @@ PAIRS_PER_THREAD = 1 << 20  # less is not worth a second thread
 # to import it), and 3 s once, to compile them. Compiled, 2 million pairs take 0.003 s.
 PAIRS_TO_LOAD, PAIRS_TO_IMPORT = 2_000_000, 10_000_000
 ROWS_PER_BLOCK, VALUES_PER_BLOCK = 65536, 1 << 20
+# OpenBLAS divides a product of more multiplications among its threads, which wait for each other
+# actively: on a machine with other work, 100 rows times 128 took 30 ms instead of 0.1.
+ONE_THREAD = 1 << 18
+REQUEST_ROWS = 256  # more rows are a batch, for which threads pay
 
 
 class State(ABC):
@@ -185,6 +189,17 @@ def row_blocks(n_rows: int, width: int, values: int = 1 << 22) -> list[slice]:
     """Slices of rows; a block of (rows, width) holds at most ``values`` numbers (default 32 MB)."""
     step = max(1, values // max(width, 1))
     return [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
+
+
+def product(A: Matrix, B: Matrix) -> Any:
+    """``A @ B``, with the rows of one request in blocks so small that BLAS uses one thread."""
+    step = ONE_THREAD // max(B.shape[0] * B.shape[1], 1)
+    if not isinstance(A, np.ndarray) or step < 4 or not step < len(A) <= REQUEST_ROWS:
+        return A @ B
+    values = np.empty((len(A), B.shape[1]))
+    for start in range(0, len(A), step):
+        np.matmul(A[start : start + step], B, out=values[start : start + step])
+    return values
 
 
 def columns_of(

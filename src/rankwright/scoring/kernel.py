@@ -9,12 +9,7 @@ import numpy as np
 
 from rankwright._typing import FloatArray
 from rankwright.data.queries import Queries
-from rankwright.scoring.base import Matrix, RowMap, Scorer, State, in_blocks
-
-# OpenBLAS divides a product of more multiplications among its threads, which wait for each other
-# actively: on a machine with other work, 100 rows times 128 took 30 ms instead of 0.1.
-ONE_THREAD = 1 << 18
-REQUEST_ROWS = 256  # more rows are a batch, for which threads pay
+from rankwright.scoring.base import Matrix, RowMap, Scorer, State, in_blocks, product
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +41,7 @@ class Kernel(State):
 
     def block(self, A: Matrix, B: Matrix) -> FloatArray:
         """The kernel of every row of A with every row of B."""
-        products = _products(A, B.T)
+        products = product(A, B.T)
         values = np.asarray(products.toarray() if hasattr(products, "toarray") else products)
         if self.name == "linear":
             return values
@@ -114,17 +109,6 @@ class KernelValues(RowMap):
 
     def transform(self, X: Matrix, queries: Queries | None = None) -> FloatArray:
         return self.kernel.block(X, self.support)
-
-
-def _products(A: Any, B: Any) -> Any:
-    """``A @ B``, with the rows of one request in blocks so small that BLAS uses one thread."""
-    step = ONE_THREAD // max(B.shape[0] * B.shape[1], 1)
-    if not isinstance(A, np.ndarray) or step < 4 or not step < len(A) <= REQUEST_ROWS:
-        return A @ B
-    values = np.empty((len(A), B.shape[1]))
-    for start in range(0, len(A), step):
-        np.matmul(A[start : start + step], B, out=values[start : start + step])
-    return values
 
 
 def _squares(A: Any) -> FloatArray:

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from rankwright._typing import FloatArray, IntArray
-from rankwright.scoring.base import Matrix, Scorer, in_blocks
+from rankwright.scoring.base import Matrix, Scorer, in_blocks, product
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ class Network(Scorer):
 
         def block(values: Matrix) -> FloatArray:
             for table, offset in hidden:
-                values = np.tanh(values @ table + offset)
+                values = np.tanh(product(values, table) + offset)
             return np.asarray((values @ last)[:, 0])
 
         return in_blocks(block, X, int(self.layers[1:].max()))
