@@ -440,6 +440,15 @@ def failovers() -> None:
         raise RuntimeError(done.stdout[-3000:] + done.stderr[-3000:])
 
 
+def clocks() -> None:
+    """200 jumps of the clock of a service, by seconds to years, under writes."""
+    words = [sys.executable, "-m", "tests.service.clock_jumps", "200"]
+    done = subprocess.run(words, cwd=Path(__file__).parents[1], capture_output=True, text=True)
+    print("\n".join(done.stdout.splitlines()[-3:]), "\n")
+    if done.returncode:
+        raise RuntimeError(done.stdout[-3000:] + done.stderr[-3000:])
+
+
 def kills() -> None:
     """kill -9 at 1,000 random moments under load."""
     _tests("test_kills.py::test_acknowledged", RANKWRIGHT_KILLS="1000")
@@ -470,6 +479,7 @@ PARTS = {
     "endurance": endurance,
     "backups": backups,
     "failovers": failovers,
+    "clocks": clocks,
     "kills": kills,
     "schema": schema,
 }

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from tests.service import clock_jumps
 
 from rankwright.service.learning.live import LearningPlan, LiveRanker
 from rankwright.service.log.entries import decode_event, decode_feedback
@@ -133,3 +134,10 @@ def test_other_machines_need_a_token_file(tmp_path):
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 2
     assert "--token-file" in done.stderr
+
+
+def test_a_clock_that_jumps_loses_nothing(tmp_path):
+    """``python -m tests.service.clock_jumps`` does it 200 times."""
+    lost, report = clock_jumps.run(tmp_path, 4, seed=0)
+    assert not lost
+    assert not report.faults

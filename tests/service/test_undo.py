@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from itertools import count
 
 import numpy as np
@@ -250,6 +251,17 @@ def test_after_retention_what_is_left_can_be_taken_back(open_log, monkeypatch):
     assert weights[0].tobytes() == weights[1].tobytes()
     log.start()
     assert log.learn().snapshot() == live.snapshot()
+
+
+def test_a_clock_that_is_put_forward_makes_no_entry_old(open_log, monkeypatch):
+    """Retention would delete the whole log, which nothing brings back."""
+    log = open_log(retention_days=1.0)
+    kept = [log.judge("ann", i, 1.0) for i in range(4)]
+    log.learn()
+    now = time.time
+    monkeypatch.setattr(time, "time", lambda: now() + 40 * 86400)
+    log.learner._sweep()
+    assert [entry.key for entry in log.store.entries()] == kept
 
 
 def judge_on_the_page(client, value, key):

@@ -77,6 +77,7 @@ class LogLearner:
         self.lag = 0.0  # seconds between the last feedback and its being learned
         self.error: str | None = None
         self._unsaved, self._published, self._swept = 0, 0.0, -math.inf
+        self._begin = time.time() - time.monotonic()
         self._wake, self._stop, self._rebuild = threading.Event(), False, False
         self._moved = threading.Condition()
         self.seen = self._first_seq()
@@ -285,7 +286,9 @@ class LogLearner:
             return
         if self.store.refusal is not None:  # the leader deletes
             return
-        moment = time.time() - 86400 * self.retention_days
+        # A clock that is put forward while the service runs makes nothing old.
+        now = min(time.time(), self._begin + time.monotonic())
+        moment = now - 86400 * self.retention_days
         sql = "SELECT max(seq) FROM log WHERE time < ? AND seq <= ?"
         last = int(self.store.select(sql, (moment, self.seen))[0][0] or 0)
         if self.live is not None and last:  # a judgment after it may still be taken back
