@@ -70,7 +70,7 @@ def killed(client: Any, model: Any, folder: Path, pid: int, at: int, delay: floa
     return model
 
 
-PER_CLUSTER = 10  # Dask's nannies do not bring back all workers for ever
+PER_CLUSTER = 10  # accidents: Dask's nannies do not bring back workers for ever
 
 
 def losses(options: Any) -> None:
@@ -87,15 +87,15 @@ def losses(options: Any) -> None:
         growing = 0
         with files(n, part=5000) as folder:
             expected = fingerprint(on_engine(model(), folder))
-            for first in range(0, len(kinds), PER_CLUSTER):
+            number = 0
+            while number < len(kinds):
                 with cluster(3, {"LambdaMART": model}) as client, watched_gangs() as gangs:
                     usual, _ = timed(fit_on, client, model(), folder)
                     growth = time.perf_counter() - gangs[-1].started
-                    for number in range(first, min(first + PER_CLUSTER, len(kinds))):
-                        draw = random.Random(number)
-                        with suppress(TimeoutError):  # two will do
-                            client.wait_for_workers(3, timeout=30)
-                        times = usual, growth
+                    for _ in range(PER_CLUSTER):
+                        if number == len(kinds) or not _has_workers(client):
+                            break
+                        draw, times = random.Random(number), (usual, growth)
                         strike = Strike(client, kinds[number], gangs, draw, times)
                         took, fitted = timed(strike.during, fit_on, client, model(), folder)
                         same[kinds[number]].append(fingerprint(fitted) == expected)
@@ -103,9 +103,17 @@ def losses(options: Any) -> None:
                         print(f"  {number + 1:>3}: {kinds[number]:<10} after {strike.at:4.1f} s of "
                               f"{usual:.1f} ({strike.what}): {took:5.1f} s, same file: "
                               f"{same[kinds[number]][-1]}", flush=True)  # fmt: skip
+                        number += 1
         for kind, each in same.items():
             print(f"{kind:<10} {sum(each)} of {len(each)} fits end with the same file")
         print(f"{growing} of {len(kinds)} were while trees were grown", flush=True)
+
+
+def _has_workers(client: Any) -> bool:
+    """Whether at least two workers are there, or come back within half a minute."""
+    with suppress(TimeoutError):
+        client.wait_for_workers(3, timeout=30)
+    return len(client.scheduler_info(n_workers=-1)["workers"]) >= 2
 
 
 @contextmanager

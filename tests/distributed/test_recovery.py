@@ -164,6 +164,16 @@ def test_a_cancelled_fit_keeps_what_else_the_client_computed(client):
     assert {first.key, last.key}.isdisjoint(client.futures)
 
 
+def test_a_cluster_without_workers_is_an_error(judged, monkeypatch):
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.setattr(engines, "NO_WORKER", 0.5)
+    monkeypatch.setattr(engines, "POLL", 0.2)
+    quiet = QUIET | {"n_workers": 0, "processes": False}
+    with distributed.LocalCluster(**quiet) as cluster, distributed.Client(cluster) as client:
+        with rw.engine(client), pytest.raises(ClusterError, match="no worker"):
+            fit(judged)
+
+
 @pytest.mark.parametrize("who", ["client", "scheduler"])
 def test_a_scheduler_that_is_gone_is_an_error(who, judged, interrupt, monkeypatch):
     distributed = pytest.importorskip("distributed")

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
 from uuid import uuid4
@@ -34,6 +35,7 @@ from rankwright.runtime import Team, active_engine, n_threads, one_thread, parse
 
 SMALL = 1 << 16  # bytes of a block that is never stored
 PATIENCE = 20.0  # seconds without a scheduler before a fit gives up
+NO_WORKER = 300.0  # seconds without any worker, which may be on its way, before a fit gives up
 POLL = 2.0  # seconds between looks at the connection
 ATTEMPTS = 5  # how often objects on all workers are made again without progress
 SAME_VERSION = ("rankwright", "numba", "numpy")  # on all workers: else models may differ
@@ -369,6 +371,7 @@ class DaskEngine(Engine):
         from distributed import wait
 
         lost: float | None = None
+        alone: float | None = None
         while True:
             self._check()
             try:
@@ -379,6 +382,13 @@ class DaskEngine(Engine):
                 lost = None if self.client.status == "running" else lost or time.monotonic()
                 if lost is not None and time.monotonic() - lost > PATIENCE:
                     raise self._gone() from None
+                has_workers = lost is not None or self.workers()
+                alone = None if has_workers else alone or time.monotonic()
+                if alone is not None and time.monotonic() - alone > NO_WORKER:
+                    raise ClusterError(
+                        f"{self.name}: the cluster had no worker for {NO_WORKER:g} s. Start some, "
+                        "and repeat the fit."
+                    ) from None
 
     def _check(self) -> None:
         if self.client.status in ("closed", "closing"):
@@ -614,10 +624,10 @@ def _address(client: Any) -> str:
 def _dashboard(client: Any) -> str:
     """The address of the dashboard; empty if the scheduler shows none, for want of bokeh."""
     try:
-        client.run_on_scheduler(version, "bokeh")
-    except Exception:  # a refusal of the scheduler, or of its environment
+        shows = client.run_on_scheduler(find_spec, "bokeh") is not None
+    except Exception:  # a scheduler that refuses to run functions
         return ""
-    return str(client.dashboard_link)
+    return str(client.dashboard_link) if shows else ""
 
 
 def open_engine(where: Any, memory: int | str | None = None) -> Engine:
