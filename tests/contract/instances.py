@@ -96,3 +96,15 @@ INSTANCES = [
     rw.KNN(n_neighbors=2),
     rw.KNN(n_neighbors=2, shrinkage=5.0),
 ]
+
+# With their default parameters but for the seed, where the lines above are of a smaller size.
+DEFAULTS = [
+    rw.LambdaMART(),
+    rw.RankNet(random_state=0),
+    rw.FRank(),
+    rw.BayesPoint(random_state=0),
+    rw.OAPBPM(random_state=0),
+    rw.OAPBagging(random_state=0),
+    rw.OAPVoting(random_state=0),
+    rw.KNN(),
+]

@@ -53,12 +53,15 @@ def ranker_checks() -> list[Callable[[Any], None]]:
 def check_ranker(ranker: BaseEstimator) -> None:
     """Run all checks on a ranker; an AssertionError names the first check that fails.
 
-    Run scikit-learn's ``sklearn.utils.estimator_checks.check_estimator`` as well.
+    A ranker without a seed is checked with ``random_state=0``. Run scikit-learn's
+    ``sklearn.utils.estimator_checks.check_estimator`` as well.
     """
     if not isinstance(ranker, Ranker):
         kind = ranker.__name__ if isinstance(ranker, type) else type(ranker).__name__
         hint = f"give an instance, {kind}()" if isinstance(ranker, type) else "subclass Ranker"
         raise TypeError(f"check_ranker({kind}): a rankwright.Ranker is needed; {hint}.")
+    if "random_state" in ranker.get_params() and ranker.get_params()["random_state"] is None:
+        ranker = clone(ranker).set_params(random_state=0)
     for check in ranker_checks():
         try:
             check(ranker)
@@ -258,7 +261,7 @@ def check_grades_as_feedback_equal_fit(ranker: BaseEstimator) -> None:
 
 def check_feedback(ranker: BaseEstimator) -> None:
     """Every feedback is accepted or refused by name; rows that X does not have are refused."""
-    problem = make_problem(n_queries=1, n_items=30)
+    problem = make_problem(n_queries=1, n_items=100)
     low, high = np.flatnonzero(problem.y == 0), np.flatnonzero(problem.y == 2)
     pairs = Pairs(np.resize(low, 40), np.resize(high, 40)).merge()
     kinds = ranker._kinds()
@@ -284,7 +287,7 @@ def check_confidence_of_pairs(ranker: BaseEstimator) -> None:
     """Confidence is fitted, such that 0 reverses a preference, or refused."""
     if Pairs not in ranker._kinds():
         return
-    problem = make_problem(n_queries=1, n_items=30)
+    problem = make_problem(n_queries=1, n_items=100)
     low, high = np.flatnonzero(problem.y == 0), np.flatnonzero(problem.y == 2)
     rows = np.resize(low, 40), np.resize(high, 40)
     reversed_pairs = Pairs(*rows, confidence=np.zeros(40))
@@ -298,7 +301,7 @@ def check_confidence_of_pairs(ranker: BaseEstimator) -> None:
 
 def check_queries_are_routed(ranker: BaseEstimator) -> None:
     """qid reaches fit and score through a pipeline, a grid search and a cross-validation."""
-    problem = make_problem(n_queries=8)
+    problem = make_problem(n_queries=12)
     X, y, qid = problem.X, problem.y, problem.qid
     with config_context(enable_metadata_routing=True):
         options = {"cv": GroupKFold(2).set_split_request(groups="qid"), "error_score": "raise"}
