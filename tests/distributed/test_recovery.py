@@ -169,9 +169,13 @@ def test_a_cluster_without_workers_is_an_error(judged, monkeypatch):
     monkeypatch.setattr(engines, "NO_WORKER", 0.5)
     monkeypatch.setattr(engines, "POLL", 0.2)
     quiet = QUIET | {"n_workers": 0, "processes": False}
-    with distributed.LocalCluster(**quiet) as cluster, distributed.Client(cluster) as client:
-        with rw.engine(client), pytest.raises(ClusterError, match="no worker"):
-            fit(judged)
+    with (
+        distributed.LocalCluster(**quiet) as cluster,
+        distributed.Client(cluster) as client,
+        rw.engine(client),
+        pytest.raises(ClusterError, match="no worker"),
+    ):
+        fit(judged)
 
 
 @pytest.mark.parametrize("who", ["client", "scheduler"])
