@@ -20,9 +20,9 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from rankwright._typing import FloatArray
+from rankwright._typing import Column, FloatArray, Matrix
 from rankwright.data.inputs import MISSING
 from rankwright.data.vocabulary import is_missing
 from rankwright.exceptions import (
@@ -247,7 +247,7 @@ def check_names(names: Sequence[str]) -> None:
         raise DataError(f"two features are called {twice!r}. Rename a column.")
 
 
-def _encode_text(column: ColumnEncoding, cells: Any, block: FloatArray) -> None:
+def _encode_text(column: ColumnEncoding, cells: Column, block: FloatArray) -> None:
     number = {level: k for k, level in enumerate(column.levels)}
     missing = len(column.levels)
     distinct: dict[Any, int] = {}
@@ -291,7 +291,7 @@ def _fill(column: ColumnEncoding, block: FloatArray) -> None:
         block[:, -1] = gaps
 
 
-def _cells(cells: Any) -> list[Any]:
+def _cells(cells: Column) -> list[Any]:
     """The cells of a column as Python objects."""
     if isinstance(cells, list):
         return cells
@@ -301,7 +301,7 @@ def _cells(cells: Any) -> list[Any]:
     return list(array.tolist())
 
 
-def level_of(cell: Any) -> str | None:
+def level_of(cell: object) -> str | None:
     """A cell of text as a level: 7.0 of a data frame is 7, as the file had it; None if missing.
 
     >>> [level_of(cell) for cell in ("red", 7.0, True, "", "NA", None)]
@@ -314,12 +314,12 @@ def level_of(cell: Any) -> str | None:
     return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
 
 
-def is_empty(cell: Any) -> bool:
+def is_empty(cell: object) -> bool:
     """Whether a cell is missing."""
     return cell.strip() in MISSING if isinstance(cell, str) else is_missing(cell)
 
 
-def _number(cell: Any) -> float | None:
+def _number(cell: object) -> float | None:
     """A number, or text that is a plain finite number; None for anything else."""
     if isinstance(cell, str):
         text = cell.strip(" \t")
@@ -331,7 +331,7 @@ def _number(cell: Any) -> float | None:
     return value if np.isfinite(value) else None
 
 
-def _truth(cell: Any) -> float | None:
+def _truth(cell: object) -> float | None:
     if isinstance(cell, str):
         word = cell.strip().lower()
         return _TRUTH.get(word, 1.0 if word == "1" else 0.0 if word == "0" else None)
@@ -340,7 +340,7 @@ def _truth(cell: Any) -> float | None:
     return float(cell) if isinstance(cell, Real) and cell in (0, 1) else None
 
 
-def _days(cell: Any) -> float | None:
+def _days(cell: object) -> float | None:
     """Days since 1970-01-01 in UTC; a time without a zone is taken as UTC."""
     if isinstance(cell, str):
         text = cell.strip()
@@ -402,14 +402,14 @@ def values_of(name: str, cells: Any, kind: str, *, strict: bool = False) -> Floa
     return values
 
 
-def _is_text_number(cell: Any, kind: str) -> bool:
+def _is_text_number(cell: object, kind: str) -> bool:
     return kind == "number" and isinstance(cell, str | bool)
 
 
 _NOT_CELLS = (list, tuple, dict, set, np.ndarray, timedelta, complex, bytes, bytearray)
 
 
-def _refuse_container(name: str, row: int, cell: Any) -> None:
+def _refuse_container(name: str, row: int, cell: object) -> None:
     if isinstance(cell, list | tuple | dict | set | np.ndarray):
         raise CellError(name, row, cell, "one value; a column of lists has no order")
     if isinstance(cell, timedelta):
@@ -426,7 +426,7 @@ class Read(NamedTuple):
     why: str
 
 
-def kind_of(name: str, cells: Any) -> tuple[str, str]:
+def kind_of(name: str, cells: Column) -> tuple[str, str]:
     """The kind of a column, and why.
 
     Raises a CellError for words in a column of numbers: at most half of its cells, so that they
@@ -476,11 +476,11 @@ def kind_of(name: str, cells: Any) -> tuple[str, str]:
     return "text", "words"
 
 
-def _is_comma_number(cell: Any) -> bool:
+def _is_comma_number(cell: object) -> bool:
     return isinstance(cell, str) and "," in cell and _number(cell.replace(",", "")) is not None
 
 
-def _is_truth_word(cell: Any) -> bool:
+def _is_truth_word(cell: object) -> bool:
     return isinstance(cell, str) and cell.strip().lower() in _TRUTH
 
 
@@ -598,7 +598,7 @@ def fit_encoding(
     return whole, read
 
 
-def _fit_column(name: str, cells: Any, kind: str, rules: Rules) -> tuple[ColumnEncoding, str]:
+def _fit_column(name: str, cells: ArrayLike, kind: str, rules: Rules) -> tuple[ColumnEncoding, str]:
     if kind in ("text", "codes"):
         return _fit_levels(name, cells, kind, rules.max_levels)
     values = values_of(name, cells, kind)
@@ -626,7 +626,7 @@ def _with_medians(column: ColumnEncoding, table: Mapping[str, Any]) -> ColumnEnc
     return msgspec.structs.replace(column, fill=medians, has_missing=bool(gaps.any()))
 
 
-def _fit_levels(name: str, cells: Any, kind: str, max_levels: int) -> tuple[ColumnEncoding, str]:
+def _fit_levels(name: str, cells: Column, kind: str, max_levels: int) -> tuple[ColumnEncoding, str]:
     for row, cell in enumerate(listed := _cells(cells)):
         _refuse_container(name, row, cell)
     counts = Counter(map(level_of, listed))
@@ -704,11 +704,11 @@ def parse_kinds(texts: Iterable[str]) -> dict[str, str]:
     return {name: kind for name, _, kind in pairs}
 
 
-def column_statistics(X: Any, names: Sequence[str]) -> dict[str, dict[str, float]]:
+def column_statistics(X: Matrix, names: Sequence[str]) -> dict[str, dict[str, float]]:
     """Mean, deviation, quartiles and missing share of each feature, for model files and drift."""
     facts = {}
     for k, name in enumerate(names):
-        column = X[:, [k]].toarray()[:, 0] if hasattr(X, "tocsr") else X[:, k]
+        column = X[:, k] if isinstance(X, np.ndarray) else X[:, [k]].toarray()[:, 0]
         known: NDArray[Any] = column[~np.isnan(column)]
         entry = {"missing": round(1.0 - len(known) / max(len(column), 1), 6)}
         if len(known):

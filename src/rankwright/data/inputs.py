@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwright._typing import FloatArray
+from rankwright._typing import Column, DataFrame, FloatArray, IntArray
 from rankwright.data.io.files import PipedFile
 from rankwright.data.vocabulary import is_missing
 from rankwright.exceptions import DataError
@@ -76,7 +76,7 @@ def _values(column: Any) -> NDArray[Any]:
     return np.asarray(column.to_numpy())
 
 
-def _one_per_row(column: Any) -> NDArray[Any]:
+def _one_per_row(column: NDArray[Any]) -> NDArray[Any]:
     """A column as an array of one axis; lists and structs stay objects, bytes become text."""
     try:
         array = np.asarray(column)
@@ -112,7 +112,7 @@ def _decoded(array: NDArray[Any]) -> NDArray[Any]:
     return texts
 
 
-def ordered_categories(frame: Any, name: str) -> list[str] | None:
+def ordered_categories(frame: DataFrame, name: str) -> list[str] | None:
     """The categories of an ordered column of a data frame, from first to last; None otherwise.
 
     >>> import polars as pl
@@ -207,7 +207,7 @@ def parquet_names(path: str | os.PathLike[str]) -> list[str]:
     return list(read_parquet(path))
 
 
-def _unmasked(column: Any) -> NDArray[Any]:
+def _unmasked(column: Column) -> NDArray[Any]:
     """A column with its nulls as None or NaN, which the checks of ids and values find."""
     if not isinstance(column, np.ma.MaskedArray):
         return np.asarray(column)
@@ -328,7 +328,7 @@ def _source(name: str, columns: Mapping[str, Any]) -> str | None:
     return next((name[:i] for i in cuts if name[:i] in columns), None)
 
 
-def _numbers(column: Any, name: str) -> FloatArray:
+def _numbers(column: Column, name: str) -> FloatArray:
     values = np.asarray(column)
     if values.dtype.kind in "fiub":
         return values.astype(np.float64)
@@ -345,7 +345,7 @@ def _numbers(column: Any, name: str) -> FloatArray:
     return numbers
 
 
-def _word(cell: Any) -> str | None:
+def _word(cell: object) -> str | None:
     """A cell as the file of the training data had it: 7.0 of a data frame is 7 there."""
     if is_missing(cell):
         return None
@@ -433,7 +433,7 @@ def _check_compressed(X: Any, name: str) -> None:
         )
 
 
-def _check_integers(array: Any, what: str) -> None:
+def _check_integers(array: NDArray[Any], what: str) -> None:
     if not (isinstance(array, np.ndarray) and array.ndim == 1 and array.dtype.kind in "iu"):
         kind = f"{array.ndim}-d {array.dtype}" if isinstance(array, np.ndarray) else type(array)
         raise DataError(f"{what} are {kind}; they must be 1-d integers. {_FIX}")
@@ -444,7 +444,7 @@ def _check_lengths(fit: bool, name: str) -> None:
         raise DataError(f"{name}: its arrays have different lengths. The matrix is damaged. {_FIX}")
 
 
-def _check_inside(index: Any, size: int, what: str) -> None:
+def _check_inside(index: IntArray, size: int, what: str) -> None:
     if len(index) and (index.min() < 0 or index.max() >= size):
         at = int(np.argmax((index < 0) | (index >= size)))
         raise DataError(

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rankwright._typing import FloatArray
 from rankwright.data.columns import Read, TableEncoding, reading_table
 from rankwright.data.display import html_table
 from rankwright.data.inputs import checked_rows
@@ -154,7 +155,7 @@ class Items:
         }
         return replace(self, **part, bad_lines=())
 
-    def ranking(self, scores: Any, cutoff: int | None = None) -> Iterator[RankedItem]:
+    def ranking(self, scores: FloatArray, cutoff: int | None = None) -> Iterator[RankedItem]:
         """Rank the items of each query by score, best first; equal scores keep the order of the
         rows.
 
@@ -274,7 +275,7 @@ def _as_matrix(X: Any) -> Matrix:
     return read_only(X)
 
 
-def _as_texts(values: Any) -> NDArray[Any]:
+def _as_texts(values: NDArray[Any]) -> NDArray[Any]:
     """An object array that can hold text and None side by side."""
     if isinstance(values, np.ndarray) and values.dtype == object:
         return values

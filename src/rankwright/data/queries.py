@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwright._typing import IntArray
+from rankwright._typing import Column, IntArray
 from rankwright.data.vocabulary import as_column, as_ids, encode
 from rankwright.exceptions import DataError, ParameterError
 
@@ -178,7 +178,9 @@ def split_within_users(user: Any, *, random_state: Seed = None) -> Split:
     return _split(users.places(-key) <= users.sizes[users.codes] // 2)
 
 
-def leave_out(user: Any, n: int = 1, *, time: Any = None, random_state: Seed = None) -> Split:
+def leave_out(
+    user: Any, n: int = 1, *, time: Column | None = None, random_state: Seed = None
+) -> Split:
     """Hold out a fixed number of rows of every user for testing: the latest ones, or random ones.
 
     Parameters

@@ -19,7 +19,7 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankwright._typing import FloatArray, IntArray
+from rankwright._typing import Column, FloatArray, IntArray, Matrix
 from rankwright.exceptions import DataError, ParameterError
 
 
@@ -30,7 +30,9 @@ def read_only(array: NDArray[Any]) -> NDArray[Any]:
     return view
 
 
-def as_column(values: Any, name: str, n_rows: int, *, finite: bool = True) -> NDArray[np.float64]:
+def as_column(
+    values: Column, name: str, n_rows: int, *, finite: bool = True
+) -> NDArray[np.float64]:
     """One float64 per row, from a list, an array or a column of a data frame.
 
     >>> as_column(["a"], "value", 1)
@@ -321,7 +323,7 @@ class UsersAndItems:
 Hashes = NDArray[np.uint64]
 
 
-def mix(keys: Any) -> Hashes:
+def mix(keys: ArrayLike) -> Hashes:
     """Spread 64 bits (the finalizer of splitmix64).
 
     >>> mix(np.array([1, 2])).tolist()
@@ -409,7 +411,7 @@ def _hash_id(value: Any) -> int:
     return int.from_bytes(blake2b(data, digest_size=8).digest(), "little")
 
 
-def hash_rows(X: Any, *columns: FloatArray) -> Hashes:
+def hash_rows(X: Matrix, *columns: FloatArray) -> Hashes:
     """A hash of the content of each row, which is an array, CSR, or both with more columns.
 
     Zeros count nothing, so CSR and dense rows agree.
@@ -426,5 +428,5 @@ def hash_rows(X: Any, *columns: FloatArray) -> Hashes:
     return mix(total)
 
 
-def _bits(values: Any) -> Hashes:
+def _bits(values: NDArray[Any]) -> Hashes:
     return np.ascontiguousarray(values, np.float64).view(np.uint64)

@@ -61,7 +61,7 @@ class SavedFit:
             self._next = time.monotonic() + PAUSE * (time.monotonic() - now)
 
 
-def _fingerprint(engine: Engine, estimator: Any, rows: ShardedRows, start: Any) -> str:
+def _fingerprint(engine: Engine, estimator: BaseEstimator, rows: ShardedRows, start: Any) -> str:
     """What an interrupted fit and its continuation must agree on: parameters and rows."""
     given = estimator.get_params(deep=True)
     for name in ("random_state", "early_stopping__random_state"):

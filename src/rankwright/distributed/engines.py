@@ -109,7 +109,7 @@ class LocalEngine(Engine):
             only.start(0, [], b"", [])
             yield _OfOne(only)
 
-    def _empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
+    def _empty(self, shape: tuple[int, ...], dtype: type[np.generic]) -> Any:
         """A new array, in a file that is mapped to memory if memory is limited and it is large."""
         n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
         if self._folder is None or n_bytes < SMALL:
@@ -606,7 +606,7 @@ def _partition(value: object) -> list[Any]:
     return [value]
 
 
-def _piece_for_block(values: Any, index: int) -> Any:
+def _piece_for_block(values: Sequence[object], index: int) -> Any:
     return values[index]
 
 

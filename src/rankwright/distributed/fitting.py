@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight
 
 from rankwright import exceptions
-from rankwright._typing import MatrixLike
+from rankwright._typing import Column, MatrixLike
 from rankwright.distributed.base import Engine, ShardedValues
 from rankwright.distributed.checkpoints import SavedFit
 from rankwright.distributed.inputs import is_remote, shard_input
@@ -68,7 +68,7 @@ def fit_shards(
     X: MatrixLike,
     y: ArrayLike,
     *,
-    qid: Any = None,
+    qid: Column | None = None,
     sample_weight: Any = None,
     query_weight: Any = None,
     eval_set: Any = None,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
@@ -362,7 +362,9 @@ def _part(
     return InputPart(LooseRows._make((*fields, _numbers(*number, n))), names, where)
 
 
-def _take_column(X: Any, names: Any, name: Any, role: str, where: str) -> tuple[Any, Any, Any]:
+def _take_column(
+    X: Matrix, names: Sequence[str] | None, name: Any, role: str, where: str
+) -> tuple[Any, Any, Any]:
     """Rows without one column, and that column."""
     if not isinstance(name, str) or names is None or name not in names:
         raise ParameterError(

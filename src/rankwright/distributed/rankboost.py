@@ -64,6 +64,7 @@ from rankwright.rankers.boosting.weak_learners.splitting import (
 )
 from rankwright.rankers.early_stopping import EarlyStopping, Validation
 from rankwright.runtime import Team
+from rankwright.scoring.base import Scorer
 from rankwright.scoring.linear import Additive
 
 
@@ -157,7 +158,9 @@ def _check(estimator: BaseEstimator, facts: Facts) -> None:
         )
 
 
-def _fit_here(estimator: BaseEstimator, engine: Engine, rows: ShardedRows, validation: Any) -> None:
+def _fit_here(
+    estimator: BaseEstimator, engine: Engine, rows: ShardedRows, validation: Validation | None
+) -> None:
     """So few values are faster in one place."""
     shards: list[Shard] = engine.gather(rows.shards)
     X = join_matrices([shard.X for shard in shards])
@@ -366,7 +369,11 @@ def _boost(
 
 
 def _rounds(
-    model: BaseEstimator, engine: Engine, rows: ShardedRows, validation: Any, facts: Facts
+    model: BaseEstimator,
+    engine: Engine,
+    rows: ShardedRows,
+    validation: Validation | None,
+    facts: Facts,
 ) -> tuple[list[Any], list[float]]:
     own = engine.map_blocks(find_rows, rows.shards, float(np.log(facts.weight)))
     state = engine.map(first_state, own)
@@ -385,7 +392,7 @@ def _rounds(
         )
 
 
-def disorder(shard: Shard, scorer: Any) -> FloatArray:
+def disorder(shard: Shard, scorer: Scorer) -> FloatArray:
     """The weights of the pairs in the wrong order and of tied ones; sums of whole numbers."""
     from rankwright.feedback._kernels.levels import level_disorder
 

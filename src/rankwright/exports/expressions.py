@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from rankwright._typing import FloatArray
 from rankwright.exceptions import ParameterError
 from rankwright.exports.forest import Forest, Leaf, Node
 from rankwright.exports.form import Form, Total
@@ -65,7 +66,7 @@ class Language(ABC):
             )
         return f"({text})"
 
-    def weighted(self, xs: list[Text], weights: Any, intercept: float = 0.0) -> Text:
+    def weighted(self, xs: list[Text], weights: FloatArray, intercept: float = 0.0) -> Text:
         """The sum of weight * x, zero weights left out."""
         pairs = zip(xs, np.asarray(weights).tolist(), strict=True)
         terms = [f"{self.number(weight)} * {x}" for x, weight in pairs if weight]

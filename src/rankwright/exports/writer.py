@@ -139,7 +139,7 @@ def export(
     return certificate
 
 
-def _feature_set(model: Any) -> FittedFeatures | None:
+def _feature_set(model: BaseEstimator) -> FittedFeatures | None:
     """The feature set in front of a model, if there is one."""
     encoding = getattr(model, "encoding", None) or encoding_of(model)  # of a SavedScorer, or not
     return encoding if isinstance(encoding, FittedFeatures) else None

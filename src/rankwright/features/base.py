@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal, Protocol, Self
 
 import msgspec
 import numpy as np
+from numpy.typing import ArrayLike
 
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.columns import values_of
@@ -185,7 +186,7 @@ class TableRows:
         return self._queries[field]
 
 
-def absent(cell: Any) -> bool:
+def absent(cell: object) -> bool:
     """Whether a cell, which may be a vector, is missing."""
     return not hasattr(cell, "__len__") and is_missing(cell)
 
@@ -199,7 +200,7 @@ def as_list(cells: Any) -> list[Any]:
     return list(cells)
 
 
-def group_rows(qid: Any, rows: Rows) -> Iterator[IntArray]:
+def group_rows(qid: ArrayLike | None, rows: Rows) -> Iterator[IntArray]:
     """The rows of each query: by its id, or by its text if there are no ids."""
     if qid is None:
         column = query_column("text")

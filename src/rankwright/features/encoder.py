@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from rankwright._typing import MatrixLike
 from rankwright.data.columns import (
     MAX_LEVELS,
     Encoding,
@@ -154,11 +155,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.encoding_.warn_of_unknown(table)
         return self.encoding_.encode(table)
 
-    def unknown_levels(self, X: Any) -> dict[str, dict[str, int]]:
+    def unknown_levels(self, X: MatrixLike) -> dict[str, dict[str, int]]:
         """The levels of text that training did not have, by column, with their numbers of cells."""
         return self.encoding_.unknown_levels(_table(X))
 
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+    def get_feature_names_out(self, input_features: Sequence[str] | None = None) -> NDArray[Any]:
         """The names of the features."""
         check_is_fitted(self, "encoding_")
         return np.array(self.encoding_.feature_names, dtype=object)

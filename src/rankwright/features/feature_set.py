@@ -283,7 +283,7 @@ class FeatureSet(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                         fix="Leave it out.",
                     )
 
-    def transform(self, X: Any, qid: Any = None) -> FloatArray:
+    def transform(self, X: Any, qid: Column | None = None) -> FloatArray:
         """The features of a table.
 
         ``qid`` groups the rows for :class:`~rankwright.features.WithinQuery`; without it, rows with
@@ -306,7 +306,7 @@ class FeatureSet(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """``fit``, then ``transform`` of the same rows."""
         return self.fit(X, y, **params).transform(X, qid=qid)
 
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+    def get_feature_names_out(self, input_features: Sequence[str] | None = None) -> NDArray[Any]:
         """The names of the features."""
         check_is_fitted(self, "encoding_")
         return np.array(self.encoding_.feature_names, dtype=object)

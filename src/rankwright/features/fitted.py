@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from numpy.typing import ArrayLike
 
 from rankwright._typing import FloatArray, IntArray
 from rankwright.data.columns import ColumnEncoding, Encoding, check_names
@@ -152,7 +153,7 @@ class FittedFeatures:
                     done[feature] = feature.score(match, self.knowledge)
                 out[chosen, at] = done[feature]
 
-    def _compare(self, rows: Rows, qid: Any, matrix: FloatArray) -> None:
+    def _compare(self, rows: Rows, qid: ArrayLike | None, matrix: FloatArray) -> None:
         if not self.compares:
             return
         groups = list(group_rows(qid, rows))

@@ -299,7 +299,7 @@ def _per_query(query_weight: Any, queries: Queries) -> FloatArray:
     return weights
 
 
-def frozen_rows(rows: Any, name: str) -> IntArray:
+def frozen_rows(rows: ArrayLike | slice, name: str) -> IntArray:
     """Row numbers as a read-only int64 copy."""
     array = np.asarray(rows)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
@@ -313,7 +313,7 @@ def frozen_rows(rows: Any, name: str) -> IntArray:
     return array
 
 
-def frozen_weights(weights: Any, n: int, name: str) -> FloatArray:
+def frozen_weights(weights: ArrayLike | None, n: int, name: str) -> FloatArray:
     """Weights >= 0 as a read-only float64 copy; ``None`` is all ones."""
     array = np.array(1.0 if weights is None else weights, dtype=np.float64)
     array = np.full(n, float(array)) if array.ndim == 0 else array

@@ -233,7 +233,7 @@ class QueryPairs(Batch):
         return map_blocks(function, pairwise(cuts.tolist()), threads)
 
 
-def _starts(sizes: Any) -> IntArray:
+def _starts(sizes: IntArray) -> IntArray:
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)]).astype(np.int64)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankwright._typing import FloatArray, IntArray
+from rankwright._typing import Column, FloatArray, IntArray
 from rankwright.exceptions import FeedbackError, Message, Setting
 from rankwright.feedback.base import Feedback, frozen_rows, frozen_weights
 
@@ -56,7 +56,7 @@ class Pairs(Feedback):
         lower: ArrayLike,
         upper: ArrayLike,
         weight: ArrayLike | None = None,
-        query: Any = None,
+        query: Column | None = None,
         confidence: ArrayLike | None = None,
     ) -> None:
         below, above = frozen_rows(lower, "lower"), frozen_rows(upper, "upper")

@@ -118,10 +118,10 @@ def evaluate(
     ties: str | None = None,
     empty: str | None = None,
     like: str | None = None,
-    predictions: Any = None,
+    predictions: ArrayLike | None = None,
     query_weight: ArrayLike | None = None,
     docid: ArrayLike | None = None,
-    judged: Any = None,
+    judged: ArrayLike | None = None,
 ) -> Scores:
     """Evaluate how well scores order the items of each query.
 
@@ -313,7 +313,11 @@ def _compute_job(
 
 
 def _columns(
-    scores: ArrayLike, y: ArrayLike, predictions: Any, judged: Any, conventions: Conventions
+    scores: ArrayLike,
+    y: ArrayLike,
+    predictions: ArrayLike | None,
+    judged: ArrayLike | None,
+    conventions: Conventions,
 ) -> Columns:
     columns = {"scores": _column("scores", scores), "grades": _column("y", y)}
     if predictions is not None:

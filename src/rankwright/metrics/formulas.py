@@ -15,7 +15,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from math import ceil, log
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -347,7 +346,7 @@ def rank_loss(lists: RankedLists) -> Values:
     return np.nansum(distance, axis=1) / np.maximum(lists.sizes, 1), lists.sizes > 0
 
 
-def running_rank_loss(predictions: Any, y: ArrayLike) -> FloatArray:
+def running_rank_loss(predictions: ArrayLike, y: ArrayLike) -> FloatArray:
     """Mean rank loss of an online learner up to each round.
 
     >>> running_rank_loss([1, 3, 2, 2], [2, 3, 2, 5])

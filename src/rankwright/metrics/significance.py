@@ -13,7 +13,7 @@ from rankwright._typing import FloatArray
 _BATCH = 1 << 22  # resampled values held at once
 
 
-def paired_t(first: Any, second: Any, **_: Any) -> float:
+def paired_t(first: FloatArray, second: FloatArray, **_: Any) -> float:
     """Two-sided p-value of Student's t-test on the differences.
 
     >>> round(paired_t([0.5, 0.6, 0.7, 0.9], [0.4, 0.4, 0.6, 0.6]), 4)
@@ -27,7 +27,7 @@ def paired_t(first: Any, second: Any, **_: Any) -> float:
     return float(stats.ttest_1samp(differences, 0.0).pvalue)
 
 
-def wilcoxon(first: Any, second: Any, **_: Any) -> float:
+def wilcoxon(first: FloatArray, second: FloatArray, **_: Any) -> float:
     """Two-sided p-value of Wilcoxon's signed-rank test; equal pairs are left out.
 
     >>> wilcoxon([0.5, 0.6, 0.7, 0.9], [0.4, 0.4, 0.6, 0.6])
@@ -42,7 +42,7 @@ def wilcoxon(first: Any, second: Any, **_: Any) -> float:
 
 
 def randomization(
-    first: Any, second: Any, *, n_resamples: int = 10_000, random_state: int = 0
+    first: FloatArray, second: FloatArray, *, n_resamples: int = 10_000, random_state: int = 0
 ) -> float:
     """Two-sided p-value of Fisher's randomization test of the mean difference.
 
@@ -126,7 +126,7 @@ TESTS: dict[str, Callable[..., float]] = {
 }
 
 
-def _differences(first: Any, second: Any) -> FloatArray:
+def _differences(first: FloatArray, second: FloatArray) -> FloatArray:
     """Differences of pairs in which neither is NaN; what is only rounding is 0."""
     a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     differences = (a - b)[~(np.isnan(a) | np.isnan(b))]

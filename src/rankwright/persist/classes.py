@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from rankwright.data.columns import Encoding
 from rankwright.exceptions import ParameterError
@@ -210,7 +211,7 @@ def pack_node(packer: Packer, value: object, path: str) -> Any:
     return None
 
 
-def pack_model(packer: Packer, model: Any, path: str) -> ModelNode:
+def pack_model(packer: Packer, model: BaseEstimator, path: str) -> ModelNode:
     """The parameters of an estimator, and what it has learned (nothing if not fitted)."""
     kind = type(model).__name__
     if not _is_estimator(model):
@@ -342,7 +343,7 @@ def serve(model: object) -> tuple[list[Transform], Scorer, bool] | None:
     return [*applied, *ranker._transforms()], scorer, bool(ranker._abstains)
 
 
-def use_scorer(model: Any, saved: SavedScorer) -> None:
+def use_scorer(model: BaseEstimator, saved: SavedScorer) -> None:
     """Let a loaded model score with the scorer of its file, as ``load_scorer`` does."""
     ranker, first = flat_steps(model)[-1], first_estimator(model)
     if not isinstance(ranker, Ranker):

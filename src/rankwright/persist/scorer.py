@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwright._typing import FloatArray
+from rankwright._typing import FloatArray, Matrix, MatrixLike
 from rankwright.data.columns import Encoding
 from rankwright.data.inputs import checked_csr, columns_of, columns_of_dicts, feature_matrix
 from rankwright.data.queries import Queries
@@ -223,7 +223,7 @@ class SavedScorer:
             )
         return values
 
-    def _transformed(self, steps: tuple[Transform, ...], rows: Any, queries: Queries) -> Any:
+    def _transformed(self, steps: tuple[Transform, ...], rows: Matrix, queries: Queries) -> Any:
         if not steps:
             return rows
         with np.errstate(over="ignore", invalid="ignore"):  # overflow is reported by the check
@@ -232,7 +232,7 @@ class SavedScorer:
         self._check_values(rows)
         return np.ascontiguousarray(rows) if isinstance(rows, np.ndarray) else rows
 
-    def _check_values(self, rows: Any) -> None:
+    def _check_values(self, rows: Matrix) -> None:
         values = rows if isinstance(rows, np.ndarray) else rows.data
         bad = np.isinf(values) if self.allow_nan else ~np.isfinite(values)
         if bad.any():
@@ -260,7 +260,7 @@ def _as_rows(X: Any, names: Names, n_features: int, qid: Any = None) -> Any:
     return rows
 
 
-def _as_array(X: Any) -> FloatArray:
+def _as_array(X: MatrixLike) -> FloatArray:
     try:
         array = np.asarray(X)
         if array.dtype.kind == "O" and not any(isinstance(v, str) for v in array.ravel()):

@@ -127,7 +127,7 @@ def _named(models: Any) -> dict[str, Any]:
     }
 
 
-def _stopping_measure(model: Any) -> str | None:
+def _stopping_measure(model: BaseEstimator) -> str | None:
     given = getattr(model, "early_stopping", None)
     measure = (given if isinstance(given, EarlyStopping) else EarlyStopping()).measure
     return str(measure) if isinstance(measure, str | Measure) else None
@@ -374,7 +374,7 @@ def calibration(table: Calibration) -> Any:
     return _chart(spec, "Calibration of click rates")
 
 
-def _kind(model: Any) -> str:
+def _kind(model: BaseEstimator) -> str:
     return type(model[-1] if hasattr(model, "steps") else model).__name__
 
 

@@ -252,7 +252,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         with self._unchanged(), np.errstate(over="ignore", invalid="ignore"):  # raised below
             return checks.check_scores(self, rows, self._fitted_scorer().decision_function(rows))
 
-    def predict(self, X: MatrixLike, qid: Any = None) -> FloatArray:
+    def predict(self, X: MatrixLike, qid: ArrayLike | None = None) -> FloatArray:
         """Predict in units of ``y``: the grade for ordinal rankers, otherwise the score."""
         check_is_fitted(self)
         rows = self._rows(X, qid)
@@ -385,7 +385,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         """Columns that are never dropped."""
         return np.zeros(0, np.int64)
 
-    def _widen(self, used: Any) -> None:
+    def _widen(self, used: IntArray) -> None:
         """Turn what was learned from some columns of X into what it is for all of them."""
         for name, learned in self._learned.items():
             value = getattr(self, name, None)

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
-from rankwright._typing import FloatArray, IntArray
+from rankwright._typing import FloatArray, IntArray, Matrix, RandomState
 from rankwright.data.queries import Queries
 from rankwright.exceptions import DataError, ParameterError
 from rankwright.feedback.base import Feedback, Grades
@@ -95,7 +95,7 @@ class EarlyStopping(BaseEstimator):  # type: ignore[misc]
         smoothing: float = 0.3,
         wait_share: float = 0.0,
         validation_fraction: float = 0.2,
-        random_state: Any = 0,
+        random_state: RandomState = 0,
         restore_best: bool = True,
     ) -> None:
         self.measure = measure
@@ -118,7 +118,7 @@ class EarlyStopping(BaseEstimator):  # type: ignore[misc]
         schema.check_parameters(stopping)
         return stopping
 
-    def hold_out(self, X: Any, feedback: Feedback, owner: str) -> tuple[Grades, EvalSet]:
+    def hold_out(self, X: Matrix, feedback: Feedback, owner: str) -> tuple[Grades, EvalSet]:
         """The feedback with weight zero for the held-out queries, and the held-out rows."""
         if not isinstance(feedback, Grades) or feedback.queries.n_queries < 2:
             kind = "a single query" if isinstance(feedback, Grades) else type(feedback).__name__
@@ -268,7 +268,9 @@ def nearby_means(curve: FloatArray, share: float) -> FloatArray:
     return np.where(reach == 0, curve, means)
 
 
-def run_passes(ranker: Any, passes: Iterator[None], validation: Validation | None) -> None:
+def run_passes(
+    ranker: BaseEstimator, passes: Iterator[None], validation: Validation | None
+) -> None:
     """Make the passes of a ranker, validate after each, and keep the best with early stopping."""
     attributes, n_passes = vars(ranker), 0
     best: dict[str, Any] = {}

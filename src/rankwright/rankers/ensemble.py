@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -135,7 +135,9 @@ class RankEnsemble(Ranker):
     scale_: FloatArray
     tried_: RankEnsemble | None
 
-    def __init__(self, members: Any = None, weights: Any = None) -> None:
+    def __init__(
+        self, members: Any = None, weights: Sequence[float] | FloatArray | None = None
+    ) -> None:
         self.members = members
         self.weights = weights
 
@@ -255,7 +257,7 @@ class RankEnsemble(Ranker):
         self._use_given()
         return self._shapley(np.zeros((1, self.n_features_in_)))[1]
 
-    def explain(self, x1: Any, x0: Any, n: int | None = None) -> PairExplanation:
+    def explain(self, x1: ArrayLike, x0: ArrayLike, n: int | None = None) -> PairExplanation:
         """Explain why row ``x1`` scores higher (or lower) than row ``x0``, by feature.
 
         The contributions are differences of Shapley values and add up to the difference of scores.
@@ -295,7 +297,7 @@ class RankEnsemble(Ranker):
             total += weight * own if weight else 0.0
         return total
 
-    def _shapley(self, X: Any, centered: bool = True) -> tuple[FloatArray, float]:
+    def _shapley(self, X: Matrix, centered: bool = True) -> tuple[FloatArray, float]:
         """Shapley values, and the score they are measured from: any score if not ``centered``."""
         values, expected = np.zeros(X.shape), 0.0
         factors = (self.weights_ / self.scale_).tolist()
@@ -454,7 +456,9 @@ def _term(name: str, model: Any) -> Scorer:
     return scorer
 
 
-def _member_shapley(name: str, model: Any, X: Matrix, centered: bool) -> tuple[FloatArray, float]:
+def _member_shapley(
+    name: str, model: BaseEstimator, X: Matrix, centered: bool
+) -> tuple[FloatArray, float]:
     """Shapley values of a member, and the score they are measured from.
 
     A linear member has them if its scaler subtracts the mean of the training rows.

@@ -101,7 +101,7 @@ class QueryNormalizer(OneToOneFeatureMixin, RowTransformer):  # type: ignore[mis
         return scaled
 
     def fit_transform(
-        self, X: MatrixLike, y: ArrayLike | None = None, qid: Any = None
+        self, X: MatrixLike, y: ArrayLike | None = None, qid: ArrayLike | None = None
     ) -> FloatArray:
         """Fit, then transform with ``qid`` (the mixin's version would drop it silently)."""
         return self.fit(X, y).transform(X, qid=qid)
@@ -300,7 +300,7 @@ class RankPipeline(Pipeline):  # type: ignore[misc]
         """The score of each row; higher comes first."""
         return np.asarray(self._routed("decision_function", X, qid=qid))
 
-    def predict(self, X: MatrixLike, qid: Any = None) -> FloatArray:
+    def predict(self, X: MatrixLike, qid: ArrayLike | None = None) -> FloatArray:
         """In the terms of ``y``: the grade for ordinal rankers, the score for the others."""
         return np.asarray(self._routed("predict", X, qid=qid))
 
@@ -309,7 +309,7 @@ class RankPipeline(Pipeline):  # type: ignore[misc]
         scores = self.decision_function(X, qid)
         return Queries.from_ids(qid, len(scores)).places(scores)
 
-    def score(self, X: MatrixLike, y: ArrayLike, qid: Any = None) -> float:
+    def score(self, X: MatrixLike, y: ArrayLike, qid: ArrayLike | None = None) -> float:
         """Pairwise accuracy, as the ranker's own ``score`` gives it."""
         return float(self._routed("score", X, y, qid=qid))
 

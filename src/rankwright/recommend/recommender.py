@@ -148,7 +148,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
     def __init__(
         self,
         *,
-        ranker: Any = None,
+        ranker: BaseEstimator | None = None,
         n_reference: int = 1000,
         reference: str = "random",
         experts: list[Any] | None = None,
@@ -410,7 +410,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         return self.histories_ if self._is_events else self.ratings_
 
-    def expert_scores(self, user: Any, items: Column | None = None) -> dict[str, FloatArray]:
+    def expert_scores(self, user: Id, items: Column | None = None) -> dict[str, FloatArray]:
         """Scores of each expert, by its name, for a user of the data (an id) or a new one.
 
         They are those of some items (ids; None: all), each divided by the root mean square over
@@ -425,7 +425,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
             for name, scores in self.model_.expert_scores(history).items()
         }
 
-    def scores(self, user: Any, items: Column | None = None) -> FloatArray:
+    def scores(self, user: Id, items: Column | None = None) -> FloatArray:
         """Scores of some items (ids; None: all) for a user of the data (an id) or a new user
         ({item: rating}, or the items taken, oldest first). Higher is better."""
         history = self._history(user)
@@ -606,7 +606,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         ids = data.items[others[order]].tolist()
         return as_list(ids, scores[order].tolist())
 
-    def similar_users(self, user: Any, n: int = 10) -> list[SimilarUser]:
+    def similar_users(self, user: Id, n: int = 10) -> list[SimilarUser]:
         """The users most like a user of the data (an id) or a new one (as in ``recommend_new``).
 
         The score is the cosine of what they took, where an item of m of the N users counts
@@ -618,7 +618,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         ids = self._data.users[[number for number, _ in found]].tolist() if found else []
         return [SimilarUser(name, score) for name, (_, score) in zip(ids, found, strict=True)]
 
-    def explain(self, user: Any, item: Id, n: int = 5) -> Any:
+    def explain(self, user: Id, item: Id, n: int = 5) -> Any:
         """Why an item has its score for a user (an id, or what a new user rated or took).
 
         Returns

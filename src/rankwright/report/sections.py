@@ -38,7 +38,7 @@ MIN_SPAN = 0.02  # of the span of the steepest curve; flatter curves are not sho
 
 
 def rankings_section(
-    scores: Mapping[str, ArrayLike], y: ArrayLike, qid: Any, docid: Any = None
+    scores: Mapping[str, ArrayLike], y: ArrayLike, qid: Any, docid: ArrayLike | None = None
 ) -> Section:
     """The rankings of two systems, {name: scores}, for the queries where they differ most."""
     (first, one), (second, two) = scores.items()

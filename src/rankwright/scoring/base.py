@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rankwright._typing import FloatArray
+from rankwright._typing import FloatArray, IntArray
 from rankwright.data.inputs import checked_rows
 from rankwright.data.queries import Queries
 from rankwright.exceptions import DataError
@@ -225,7 +225,7 @@ def columns_of(
 
 
 def by_dense_blocks(
-    X: Matrix, features: Any, absent_abstains: bool, score: Callable[[FloatArray], FloatArray]
+    X: Matrix, features: IntArray, absent_abstains: bool, score: Callable[[FloatArray], FloatArray]
 ) -> FloatArray:
     """Scores of a CSR matrix: ``score`` gets some columns of some rows at a time."""
     scores = np.zeros(X.shape[0])

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from rankwright._typing import BoolArray, FloatArray, IntArray
 from rankwright.runtime import require_memory
@@ -264,7 +264,7 @@ class Trees(Scorer):
         cls,
         n_inputs: int,
         trees: Sequence[Sequence[Node]],
-        weight: Any,
+        weight: ArrayLike | None,
         absent_abstains: bool = False,
     ) -> Self:
         """The flat arrays of trees whose children come after their parent, the root first."""
@@ -408,7 +408,7 @@ def category_sets(n_inputs: int, feature: IntArray, chosen: Mapping[int, Any]) -
     return dict(zip(_SETS, arrays, strict=True))
 
 
-def level_sets(trees: Any) -> LevelSets:
+def level_sets(trees: Trees) -> LevelSets:
     """The layout of the sets of a ``Trees``."""
     number, set_ptr, set_bits, level_ptr, level = trees._sets
     at = np.flatnonzero(number >= 0)
@@ -441,7 +441,7 @@ def level_sets(trees: Any) -> LevelSets:
     )  # fmt: skip
 
 
-def flat_nodes(trees: Any) -> Nodes:
+def flat_nodes(trees: Trees) -> Nodes:
     """The layout of a ``Trees``."""
     leaf, itself = trees.feature < 0, np.arange(trees.feature.size)
     feature = np.where(leaf, 0, trees.feature)
@@ -462,7 +462,7 @@ def flat_nodes(trees: Any) -> Nodes:
     )
 
 
-def _depths(trees: Any) -> IntArray:
+def _depths(trees: Trees) -> IntArray:
     """The depth of each tree."""
     owner, depth = owners(trees), np.zeros(trees.root.size, np.int64)
     for level, inner in enumerate(inner_levels(trees), 1):
@@ -470,7 +470,7 @@ def _depths(trees: Any) -> IntArray:
     return depth
 
 
-def inner_levels(trees: Any) -> list[IntArray]:
+def inner_levels(trees: Trees) -> list[IntArray]:
     """The nodes of each level that have children, from the roots down."""
     levels, nodes = [], trees.root
     while (nodes := nodes[trees.feature[nodes] >= 0]).size:
@@ -479,7 +479,7 @@ def inner_levels(trees: Any) -> list[IntArray]:
     return levels
 
 
-def owners(trees: Any) -> IntArray:
+def owners(trees: Trees) -> IntArray:
     """The tree of each node; -1 for nodes that are in none."""
     owner = np.full(trees.feature.size, -1)
     owner[trees.root] = np.arange(trees.root.size)
@@ -570,7 +570,7 @@ def goes_right_at(
     return goes_right
 
 
-def leaf_masks(trees: Any, sets: LevelSets | None) -> Masks | None:
+def leaf_masks(trees: Trees, sets: LevelSets | None) -> Masks | None:
     """The masks of a ``Trees`` and its sets; None if a tree has more than 64 leaves."""
     low, high, levels, owner = trees.low, trees.high, inner_levels(trees), owners(trees)
     n_leaves, first = np.ones(owner.size, np.int64), np.zeros(owner.size, np.int64)
@@ -612,7 +612,7 @@ def leaf_masks(trees: Any, sets: LevelSets | None) -> Masks | None:
     return Masks(feature, ptr, threshold, block, step, set_block, set_step, leaf)
 
 
-def _code_columns(trees: Any, nodes: IntArray) -> Any:
+def _code_columns(trees: Trees, nodes: IntArray) -> Any:
     """Columns of codes for these nodes (the first fields of ``Masks``); column and rank of each."""
     order = np.lexsort((trees.threshold[nodes], trees.feature[nodes]))
     feature, ascending = trees.feature[nodes][order], trees.threshold[nodes][order]

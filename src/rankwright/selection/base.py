@@ -59,7 +59,7 @@ class BestRanker(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "best_estimator_")
         return np.asarray(predict_with(self.best_estimator_, "decision_function", X, qid))
 
-    def predict(self, X: MatrixLike, qid: Any = None) -> FloatArray:
+    def predict(self, X: MatrixLike, qid: ArrayLike | None = None) -> FloatArray:
         """Predict in units of ``y``: the grade for ordinal rankers, otherwise the score."""
         check_is_fitted(self, "best_estimator_")
         return np.asarray(predict_with(self.best_estimator_, "predict", X, qid))

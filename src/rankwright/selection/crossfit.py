@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn import config_context
 from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing, indexable
@@ -35,7 +35,9 @@ class TrainingRows(NamedTuple):
     weight: Any = None
 
     @classmethod
-    def check(cls, X: MatrixLike, y: ArrayLike, qid: Any, name: str, weight: Any = None) -> Self:
+    def check(
+        cls, X: MatrixLike, y: ArrayLike, qid: Any, name: str, weight: ArrayLike | None = None
+    ) -> Self:
         """Rows that can be indexed, with one grade, one query id and one weight per row."""
         X, grades = indexable(X, as_grades(y, name))
         if qid is not None:
@@ -90,7 +92,7 @@ def _numbers(X: Any) -> Any:
     return np.column_stack([_number(np.asarray(column)) for column in columns])
 
 
-def _number(column: Any) -> FloatArray:
+def _number(column: NDArray[Any]) -> FloatArray:
     try:
         return np.asarray(column, dtype=np.float64)
     except (TypeError, ValueError):
@@ -184,7 +186,7 @@ class CrossFitting:
         count = np.maximum(n_models, 1)
         return total / count, scales, None if predicted is None else predicted / count
 
-    def evaluate(self, scores: FloatArray, predictions: Any = None) -> Scores:
+    def evaluate(self, scores: FloatArray, predictions: ArrayLike | None = None) -> Scores:
         assert self.judged is not None
         y, qid = self.judged.y, self.judged.qid
         return evaluate(scores, y, qid, self.measures, predictions=predictions)

@@ -145,7 +145,9 @@ def _with_delay(
         ranker.partial_fit(row, grade)
 
 
-def _started(ranker: BaseEstimator, chunks: Iterator[Chunk], classes: Any) -> Iterator[Chunk]:
+def _started(
+    ranker: BaseEstimator, chunks: Iterator[Chunk], classes: ArrayLike | None
+) -> Iterator[Chunk]:
     for rows, grades in chunks:
         if not hasattr(ranker, "classes_"):
             if classes is None:

@@ -11,7 +11,7 @@ from typing import Any
 from sklearn.model_selection import ParameterGrid, ParameterSampler
 from sklearn.utils import check_random_state
 
-from rankwright._typing import RandomState
+from rankwright._typing import FloatArray, RandomState
 from rankwright.exceptions import ParameterError
 
 Params = dict[str, Any]
@@ -52,7 +52,7 @@ class Range:
         return int(value) if self.is_integer else float(value)
 
 
-def distinct_points(space: Any, n_iter: int, seed: Any) -> list[Params]:
+def distinct_points(space: Any, n_iter: int, seed: RandomState) -> list[Params]:
     """Different combinations drawn at random: ``n_iter``, or all if there are no more.
 
     scikit-learn draws with replacement as soon as one parameter has a distribution, so that a
@@ -101,7 +101,7 @@ def propose(
             return
 
 
-def _suggest(trial: Any, name: str, values: Any) -> Any:
+def _suggest(trial: Any, name: str, values: FloatArray) -> Any:
     if isinstance(values, Range):
         suggest = trial.suggest_int if values.is_integer else trial.suggest_float
         return suggest(name, values.low, values.high, log=values.log)
@@ -134,7 +134,7 @@ def chosen_ends(space: Any, best: Params) -> tuple[str, ...]:
     return tuple(dict.fromkeys(notes))
 
 
-def _numbers(values: Any) -> Sequence[float]:
+def _numbers(values: FloatArray) -> Sequence[float]:
     if hasattr(values, "rvs") or not all(
         isinstance(v, Real) and not isinstance(v, bool) for v in values
     ):

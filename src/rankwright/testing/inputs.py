@@ -199,7 +199,7 @@ def check_query_ids_may_be_of_any_type(ranker: BaseEstimator) -> None:
         np.testing.assert_array_equal(scores, expected, err_msg=f"qid as {name}")
 
 
-def check_row_order_has_no_effect(ranker: Any) -> None:
+def check_row_order_has_no_effect(ranker: BaseEstimator) -> None:
     """For rankers that learn from the set, not from the sequence, of rows."""
     if ranker._order_matters:
         return

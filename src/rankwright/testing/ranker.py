@@ -346,7 +346,7 @@ def check_model_files(ranker: BaseEstimator) -> None:
             np.testing.assert_array_equal(getattr(other, method)(problem.X), expected)
 
 
-def check_learning_goes_on_after_loading(ranker: Any) -> None:
+def check_learning_goes_on_after_loading(ranker: BaseEstimator) -> None:
     """partial_fit on a model from a file equals partial_fit on the model itself."""
     from rankwright import load, save
 

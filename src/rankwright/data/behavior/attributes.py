@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwright._typing import Column
+from rankwright._typing import Column, MatrixLike
 from rankwright.data.behavior.ratings import find_column, in_int64
 from rankwright.data.inputs import checked_rows, columns_of
 from rankwright.data.vocabulary import Vocabulary, as_column, as_ids
@@ -37,7 +37,7 @@ class Attributes:
     def __init__(
         self,
         ids: Column,
-        matrix: Any,
+        matrix: MatrixLike,
         *,
         titles: Sequence[object] | NDArray[Any] | None = None,
         names: Sequence[str] | None = None,

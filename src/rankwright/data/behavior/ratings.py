@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankwright._typing import Column, FloatArray, Id, IntArray
+from rankwright._typing import Column, DataFrame, FloatArray, Id, IntArray
 from rankwright.data import vocabulary
 from rankwright.data.behavior.times import as_times
 from rankwright.data.inputs import columns_of
@@ -279,7 +279,7 @@ def encode_pairs(*, row: str, **columns: Any) -> tuple[Any, Any, IntArray, IntAr
 
 
 def columns_by_role(
-    frame: Any, names: dict[str, str | None], optional: Sequence[str] = ()
+    frame: DataFrame, names: dict[str, str | None], optional: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Columns of a frame by role, by the names given or by common ones; None if there is none."""
     table = columns_of(frame)

@@ -219,7 +219,7 @@ def _key(rows: Sequence[Row], names: Sequence[str], path: Path) -> str:
     return found
 
 
-def _id(cell: Any) -> str:
+def _id(cell: object) -> str:
     if isinstance(cell, float) and cell.is_integer():
         cell = int(cell)
     return "" if cell is None or cell != cell else str(cell).strip()

@@ -142,7 +142,10 @@ def read_attributes(
 
 
 def read_columns(
-    path: Any, id: str | None = None, separator: str | None = None, encoding: str = "utf-8"
+    path: str | os.PathLike[str],
+    id: str | None = None,
+    separator: str | None = None,
+    encoding: str = "utf-8",
 ) -> Columns:
     """The columns of a CSV, Parquet or JSONL table of items or users."""
     if is_parquet(path):
@@ -152,7 +155,9 @@ def read_columns(
     return _read_text_columns(path, id, separator, encoding)
 
 
-def _read_text_columns(path: Any, id: Any, separator: str | None, encoding: str) -> Columns:
+def _read_text_columns(
+    path: str | os.PathLike[str], id: Any, separator: str | None, encoding: str
+) -> Columns:
     fields, names, is_named = text_rows(read_text(path, encoding), separator, None)
     if not is_named:
         raise DataError(f"{path}: features need a header with the names of the columns.")
@@ -218,12 +223,12 @@ def _without_ratings(path: Any, format: str | None, chosen: Mapping[str, Any]) -
     return "time" in known or len(names) <= len(known)
 
 
-def _is_jsonl(path: Any) -> bool:
+def _is_jsonl(path: str | os.PathLike[str]) -> bool:
     return not is_parquet(path) and first_line(path).lstrip().startswith(b"{")
 
 
 def _read(
-    path: Any, format: str | None, separator: str | None, encoding: str
+    path: str | os.PathLike[str], format: str | None, separator: str | None, encoding: str
 ) -> Mapping[str, NDArray[Any]]:
     if format == "parquet" or (format is None and is_parquet(path)):
         return read_parquet(path)

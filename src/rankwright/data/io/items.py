@@ -306,7 +306,7 @@ def names_columns(path: str) -> bool:
     return tables.has_names(first_fields(path, "\t" if detect_format(path) == "tsv" else None))
 
 
-def _path(path: Any) -> str:
+def _path(path: str | os.PathLike[str]) -> str:
     if not isinstance(path, str | os.PathLike):
         raise ParameterError(
             f"read_items: path is a {type(path).__name__}, not a path. Turn a data frame into "

@@ -9,8 +9,9 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from rankwright._typing import DataFrame
 from rankwright.data.columns import WORD_SHARE, Encoding, Read, Rules, fit_encoding
 from rankwright.data.inputs import (
     MISSING,
@@ -210,7 +211,7 @@ def read_table(
 
 
 def items_from_frame(
-    frame: Any,
+    frame: DataFrame,
     *,
     y: Column | None,
     qid: Column | None = None,
@@ -243,7 +244,7 @@ def items_from_frame(
 
 
 def items_of_columns(
-    frame: Any,
+    frame: DataFrame,
     columns: Mapping[str, Any],
     grades: Meaning = None,
     encode_as: Encoding | None = None,
@@ -342,7 +343,9 @@ def _items(
     )
 
 
-def _grades(column: Any, name: str, grades: Mapping[str, float] | None) -> NDArray[np.float64]:
+def _grades(
+    column: ArrayLike, name: str, grades: Mapping[str, float] | None
+) -> NDArray[np.float64]:
     """A column of grades as numbers; words by their meaning, or refused with all of them."""
     cells = np.asarray(column).tolist()
     words = list(dict.fromkeys(cell for cell in cells if isinstance(cell, str)))
@@ -410,7 +413,7 @@ def parse_meaning(grades: Meaning) -> Mapping[str, float] | None:
     return meaning
 
 
-def as_weights(column: Any, name: str) -> NDArray[np.float64]:
+def as_weights(column: NDArray[Any], name: str) -> NDArray[np.float64]:
     weights = as_column(column, name, len(column))
     if weights.min(initial=0.0) < 0:
         row = int(np.argmin(weights))

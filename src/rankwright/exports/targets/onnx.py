@@ -103,7 +103,7 @@ class _Graph:
         self.nodes.append(helper.make_node(kind, inputs, [name], **more))
         return name
 
-    def value(self, array: Any, dtype: Any = np.float64) -> str:
+    def value(self, array: Any, dtype: type = np.float64) -> str:
         from onnx import numpy_helper
 
         name = f"c{len(self.constants)}"

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankwright._typing import FloatArray, IntArray
+from rankwright._typing import Column, FloatArray, IntArray
 from rankwright.data.queries import Queries
 from rankwright.data.vocabulary import check_probabilities
 from rankwright.exceptions import FeedbackError
@@ -127,7 +127,7 @@ class _Impressions:
     """Shown items sorted by session, then by position."""
 
     def __init__(
-        self, rows: ArrayLike, clicked: ArrayLike, session: Any, position: ArrayLike | None
+        self, rows: ArrayLike, clicked: ArrayLike, session: Column, position: ArrayLike | None
     ) -> None:
         row = frozen_rows(rows, "rows")
         n = len(row)

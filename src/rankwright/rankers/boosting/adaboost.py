@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from rankwright._typing import FloatArray, IntArray
+from rankwright._typing import FloatArray, IntArray, Matrix, MatrixLike
 from rankwright.feedback.base import Feedback, Grades, as_grades
 from rankwright.rankers import schema
 from rankwright.rankers.boosting.binning import MAX_BINS, FeatureColumns
@@ -22,7 +22,7 @@ from rankwright.rankers.boosting.weak_learners.splitting import (
     threshold_scan,
 )
 from rankwright.rankers.bounds import Bound, Bounds
-from rankwright.rankers.early_stopping import EARLY_STOPPING, Validation
+from rankwright.rankers.early_stopping import EARLY_STOPPING, EarlyStopping, Validation
 from rankwright.rankers.schema import floats, integer, real
 from rankwright.runtime import Team
 
@@ -105,7 +105,7 @@ class AdaBoostRanker(BoostedThresholds):
         max_bins: int | None = 255,
         absent: str = "zero",
         smoothing: float | None = None,
-        early_stopping: Any = None,
+        early_stopping: EarlyStopping | bool | int | None = None,
     ) -> None:
         self.n_estimators = n_estimators
         self.rel = rel
@@ -153,7 +153,9 @@ class AdaBoostRanker(BoostedThresholds):
                 break
         return rounds
 
-    def bounds(self, X: Any, y: ArrayLike, *, qid: Any = None, delta: float = 0.05) -> Bounds:
+    def bounds(
+        self, X: MatrixLike, y: ArrayLike, *, qid: ArrayLike | None = None, delta: float = 0.05
+    ) -> Bounds:
         """Compare the share of misclassified rows with AdaBoost's bound, the product of Z.
 
         On the training rows that product is the mean of exp(-label * score).
@@ -179,7 +181,7 @@ class AdaBoostRanker(BoostedThresholds):
         )
         return Bounds((entry,))
 
-    def _added(self, weak: WeakRanking, X: Any) -> FloatArray:
+    def _added(self, weak: WeakRanking, X: Matrix) -> FloatArray:
         """What a round adds to the order of rows."""
         if weak.feature < 0:
             return np.zeros(X.shape[0])

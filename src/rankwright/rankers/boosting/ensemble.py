@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
-from rankwright._typing import FloatArray
+from rankwright._typing import FloatArray, IntArray, Matrix
 from rankwright.data.display import Bar, html_table
 from rankwright.data.vocabulary import Hashes, hash_rows
 from rankwright.rankers.base import Ranker
@@ -126,7 +127,7 @@ NODE = (
 )  # fmt: skip
 
 
-def trees_of(model: Any) -> Trees:
+def trees_of(model: BaseEstimator) -> Trees:
     """The trees of a fitted model, which hold its learned arrays."""
     nodes: dict[str, Any] = {name: getattr(model, f"node_{name}_", None) for name in NODE}
     return Trees(
@@ -144,7 +145,7 @@ def tree_attributes(trees: Trees | None) -> dict[str, Any]:
     return {"root_": getattr(trees, "root", None), **nodes}
 
 
-def _abstains(model: Any) -> bool:
+def _abstains(model: BaseEstimator) -> bool:
     return bool(getattr(model, "absent", "zero") == "abstain")
 
 
@@ -219,7 +220,7 @@ class BoostedEnsemble:
         slope, offset, missing = (_sums(inverse, step, len(used)) for step in steps)
         return Slopes(self.n_inputs, used, slope, offset, missing, self.absent_abstains)
 
-    def staged(self, X: Any) -> Iterator[FloatArray]:
+    def staged(self, X: Matrix) -> Iterator[FloatArray]:
         """The scores of rows after each round."""
         scores = np.zeros(X.shape[0])
         for number in range(len(self.alpha)):
@@ -284,7 +285,7 @@ def _defaults(defaults: list[float]) -> Any:
     return np.array(defaults, np.float64 if real else np.int64)
 
 
-def _sums(index: Any, values: FloatArray, n: int) -> FloatArray:
+def _sums(index: IntArray, values: FloatArray, n: int) -> FloatArray:
     return np.bincount(index, values, n).astype(np.float64)
 
 
@@ -322,7 +323,7 @@ class BoostedThresholds(Ranker):
         return BoostedEnsemble.of(self).scorer(len(self.alpha_))
 
 
-def round_scores(weak: Any, X: Any, absent_abstains: bool = False) -> FloatArray:
+def round_scores(weak: Any, X: Matrix, absent_abstains: bool = False) -> FloatArray:
     """What one round adds to the scores of rows."""
     trees = isinstance(weak, Tree)
     values = isinstance(weak, WeakRanking) and weak.scale != 0.0
@@ -345,7 +346,7 @@ def baseline(scorer: Scorer, X: Any) -> FloatArray | None:
     return np.asarray(feature_parts(scorer, typical_rows(X)[0]).mean(axis=0))
 
 
-def typical_rows(X: Any) -> tuple[Any, Hashes]:
+def typical_rows(X: Matrix) -> tuple[Any, Hashes]:
     """At most ``BASELINE_ROWS`` rows and their hashes, whatever the order of X."""
     hashes = hash_rows(X)
     order = np.argsort(hashes, kind="stable")[:BASELINE_ROWS]

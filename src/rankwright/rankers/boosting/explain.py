@@ -6,10 +6,11 @@ import warnings
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from rankwright._typing import BoolArray, FloatArray, IntArray
+from rankwright._typing import BoolArray, FloatArray, IntArray, Matrix
 from rankwright.exceptions import DataError, ParameterError
 from rankwright.rankers.base import Ranker
 from rankwright.rankers.boosting.ensemble import (
@@ -71,7 +72,7 @@ class Explained(Ranker):
             return float((paths.value * paths.share).sum())
         return float(self._baseline(scorer).sum())
 
-    def decision_function_at(self, X: Any, n_estimators: int) -> FloatArray:
+    def decision_function_at(self, X: Matrix, n_estimators: int) -> FloatArray:
         """Compute the scores after the first ``n_estimators`` rounds (all, if there are fewer)."""
         check_is_fitted(self)
         at_least(1).check(type(self).__name__, "n_estimators", n_estimators)
@@ -79,7 +80,7 @@ class Explained(Ranker):
         scores: FloatArray = BoostedEnsemble.of(self).scorer(n_estimators).decision_function(X)
         return scores
 
-    def explain(self, x1: Any, x0: Any, n: int | None = None) -> PairExplanation:
+    def explain(self, x1: ArrayLike, x0: ArrayLike, n: int | None = None) -> PairExplanation:
         """Explain why row ``x1`` scores higher (or lower) than row ``x0``.
 
         A sum of weak rankings is explained by the weak rankings on which the rows differ; trees by
@@ -131,7 +132,7 @@ def by_feature(amounts: FloatArray, names: list[str]) -> list[Contribution]:
     return sorted(parts, key=lambda part: -abs(part.amount))
 
 
-def two_rows(ranker: Ranker, x1: Any, x0: Any) -> Any:
+def two_rows(ranker: Ranker, x1: ArrayLike, x0: ArrayLike) -> Any:
     """Two rows to explain as one checked matrix, sparse if the first is."""
     upper, lower = _row(ranker, x1, "x1"), _row(ranker, x0, "x0")
     if sparse.issparse(upper):
@@ -252,7 +253,7 @@ def _add_shap(paths: Paths, goes_right: BoolArray, values: FloatArray) -> None:
     map_blocks(lambda part: add_shap_values(goes_right, paths, *part, values), rows)
 
 
-def _decisions(trees: Trees, X: Any) -> BoolArray:
+def _decisions(trees: Trees, X: FloatArray) -> BoolArray:
     """Whether each row goes right at each node."""
     goes_right = np.zeros((X.shape[0], trees.feature.size), bool)
     inner = np.flatnonzero(trees.feature >= 0)

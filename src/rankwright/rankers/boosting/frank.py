@@ -23,7 +23,7 @@ from rankwright.rankers.boosting.weak_learners.splitting import (
     Scan,
     threshold_scan,
 )
-from rankwright.rankers.early_stopping import EARLY_STOPPING, Validation
+from rankwright.rankers.early_stopping import EARLY_STOPPING, EarlyStopping, Validation
 from rankwright.rankers.schema import floats, integer
 from rankwright.runtime import Team
 
@@ -121,7 +121,7 @@ class FRank(BoostedThresholds):
         max_bins: int | None = 255,
         smoothing: float | None = None,
         normalize: str | None = None,
-        early_stopping: Any = None,
+        early_stopping: EarlyStopping | bool | int | None = None,
     ) -> None:
         self.n_estimators = n_estimators
         self.choice = choice

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from rankwright._typing import FloatArray
+from rankwright._typing import FloatArray, RandomState
 from rankwright.data.queries import Queries
 from rankwright.exceptions import DegenerateDataWarning, ParameterError
 from rankwright.feedback.base import Feedback, Grades, as_grades
@@ -33,7 +35,7 @@ from rankwright.rankers.boosting.weak_learners.estimators import IS_WEAK_ESTIMAT
 from rankwright.rankers.boosting.weak_learners.splitting import DEFAULTS
 from rankwright.rankers.bounds import Bound, Bounds
 from rankwright.rankers.checks import feature_number
-from rankwright.rankers.early_stopping import EARLY_STOPPING, Validation
+from rankwright.rankers.early_stopping import EARLY_STOPPING, EarlyStopping, Validation
 from rankwright.rankers.schema import floats, integer, real
 from rankwright.scoring.linear import Additive
 
@@ -197,15 +199,15 @@ class RankBoost(BoostedRanker):
         cumulative: Any = "signed",
         default: Any = "learned",
         max_bins: int | None = 255,
-        estimator: Any = "threshold",
+        estimator: str | BaseEstimator = "threshold",
         absent: str = "zero",
         smoothing: float | None = None,
         weighting: str | None = None,
         learning_rate: float = 1.0,
         colsample_bytree: float = 1.0,
-        random_state: Any = None,
-        early_stopping: Any = None,
-        callbacks: Any = None,
+        random_state: RandomState = None,
+        early_stopping: EarlyStopping | bool | int | None = None,
+        callbacks: Sequence[Callable[..., object]] | None = None,
         verbose: int = 0,
     ) -> None:
         self.n_estimators = n_estimators

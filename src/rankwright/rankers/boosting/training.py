@@ -11,9 +11,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from rankwright._typing import FloatArray
+from rankwright._typing import FloatArray, Matrix, MatrixLike
 from rankwright.data.queries import Queries
 from rankwright.data.vocabulary import Hashes, hash_rows
 from rankwright.exceptions import DataError
@@ -132,11 +133,11 @@ def in_order(feedback: Feedback, X: Any) -> tuple[Feedback, Hashes | None]:
     return grades, key
 
 
-def _columns(model: Any, X: Any, pairs: PairDistribution) -> FeatureColumns:
+def _columns(model: BaseEstimator, X: Matrix, pairs: PairDistribution) -> FeatureColumns:
     return FeatureColumns(X, pairs.rows, pairs.mass, model.max_bins, model.absent == "abstain")
 
 
-def smoothing_of(model: Any, pairs: PairDistribution) -> float:
+def smoothing_of(model: BaseEstimator, pairs: PairDistribution) -> float:
     if model.smoothing is not None:
         return float(model.smoothing)
     # A weight of k counts as k copies: then there are as many pairs as there is weight.
@@ -154,7 +155,7 @@ def _learner(model: Any, X: Any, pairs: PairDistribution, pool: Team) -> WeakLea
 
 
 def run_rounds(
-    model: Any,
+    model: BaseEstimator,
     pairs: PairDistribution,
     learner: WeakLearner,
     validation: Validation | None,
@@ -248,7 +249,7 @@ class BoostedRanker(Explained):
     def _scorer(self) -> Scorer:
         return self._ensemble.scorer(len(self.alpha_))
 
-    def staged_decision_function(self, X: Any) -> Iterator[FloatArray]:
+    def staged_decision_function(self, X: MatrixLike) -> Iterator[FloatArray]:
         """Yield the scores after each round."""
         check_is_fitted(self)
         return self._ensemble.staged(self._validated(X, reset=False))

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from rankwright._typing import FloatArray
+from rankwright._typing import FloatArray, Matrix
 from rankwright.rankers.gradient.pair_sums import PairSums, PairSumsAt
 
 SHRINK = 0.2  # of the smoothing width from one stage to the next
@@ -112,7 +112,7 @@ class PairLosses(Protocol):
 class RowLosses:
     """The pair losses of rows in memory; scores are (n_items,) arrays."""
 
-    def __init__(self, X: Any, pairs: PairSums) -> None:
+    def __init__(self, X: Matrix, pairs: PairSums) -> None:
         self.X, self.pairs = X, pairs
         self.n_features, self.weight = X.shape[1], pairs.weight
 
@@ -153,7 +153,7 @@ class RowPoint:
         return curvature_moments(self.X, np.asarray(curvature))
 
 
-def curvature_moments(X: Any, curvature: FloatArray) -> FloatArray:
+def curvature_moments(X: Matrix, curvature: FloatArray) -> FloatArray:
     """Sums of the curvature by score, times 1, the features and their squares."""
     first, second = X.T @ curvature, _squares_times(X, curvature)
     return np.concatenate([[np.sum(curvature)], first, second])
@@ -254,7 +254,7 @@ class _Problem:
         return low if low > 0 else t
 
 
-def _squares_times(X: Any, weights: FloatArray) -> FloatArray:
+def _squares_times(X: Matrix, weights: FloatArray) -> FloatArray:
     """(X * X).T @ weights, without a second matrix of that size."""
     if not isinstance(X, np.ndarray):
         squares = X.copy()

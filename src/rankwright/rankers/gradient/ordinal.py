@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils import ClassifierTags
 from sklearn.utils.validation import check_is_fitted
 
@@ -277,7 +278,7 @@ class ProportionalOdds(OrdinalMachine):
         self.max_iter = max_iter
         self.normalize = normalize
 
-    def predict_proba(self, X: MatrixLike, *, qid: Any = None) -> FloatArray:
+    def predict_proba(self, X: MatrixLike, *, qid: ArrayLike | None = None) -> FloatArray:
         """Return the probability of each grade in ``classes_``: (n_items, n_classes).
 
         Parameters

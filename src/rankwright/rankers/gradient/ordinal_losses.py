@@ -121,7 +121,7 @@ class MarginLosses:
         pool_of = np.repeat(np.arange(len(pools)), sizes)
         return ThresholdPoint(self.X, value, hinge, by_row, entries.rows, pool_of, curvature)
 
-    def slope(self, scores: FloatArray, steps: Any, terms: Terms) -> float:
+    def slope(self, scores: FloatArray, steps: FloatArray, terms: Terms) -> float:
         return float(self.at(scores, terms).slope @ steps)
 
     def thresholds(self, scores: FloatArray, width: float) -> FloatArray:
@@ -204,7 +204,7 @@ class OddsLosses:
         slope = factor * self.mass * (odds.above - odds.below)
         return OddsPoint(self.X, factor * odds.value, odds.value, slope, self, odds, factor)
 
-    def slope(self, scores: FloatArray, steps: Any, terms: Terms) -> float:
+    def slope(self, scores: FloatArray, steps: FloatArray, terms: Terms) -> float:
         return float(self.at(scores, terms).slope @ steps)
 
     def thresholds(self, scores: FloatArray) -> FloatArray:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from sklearn.utils import check_random_state
 
-from rankwright._typing import FloatArray, Matrix, MatrixLike, RandomState
+from rankwright._typing import FloatArray, IntArray, Matrix, MatrixLike, RandomState
 from rankwright.exceptions import DegenerateDataWarning
 from rankwright.feedback.base import Feedback, Grades
 from rankwright.feedback.losses import loss_names, weighting_names
@@ -256,7 +256,7 @@ class RankNet(Ranker):
     def _may_drop_columns(self) -> bool:
         return True
 
-    def _widen(self, used: Any) -> None:
+    def _widen(self, used: IntArray) -> None:
         layers = [self.n_features_in_, *self.layers_[1:].tolist()]
         wide = np.zeros(n_weights(layers))
         old = unpack_layers(self.layers_.tolist(), self.weights_)

@@ -231,7 +231,7 @@ class LeastSquares:
         triangle = linalg.qr(rows, mode="r", overwrite_a=True)[0] if tall else rows
         self._triangle = triangle[: rows.shape[1]]
 
-    def _add_means(self, X: Any, y: FloatArray, weight: FloatArray) -> None:
+    def _add_means(self, X: Matrix, y: FloatArray, weight: FloatArray) -> None:
         mass = float(weight.sum())
         if mass == 0:
             return

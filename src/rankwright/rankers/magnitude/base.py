@@ -270,7 +270,7 @@ class MagnitudeRanker(Ranker):
             raise too_large()
         return self
 
-    def predict_gap(self, X1: Any, X0: Any) -> FloatArray:
+    def predict_gap(self, X1: MatrixLike, X0: MatrixLike) -> FloatArray:
         """Predict how much better each row of X1 is than the same row of X0, in the units of y."""
         better, worse = self.decision_function(X1), self.decision_function(X0)
         if better.shape != worse.shape:

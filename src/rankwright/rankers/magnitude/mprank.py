@@ -294,7 +294,7 @@ class MPRank(LeaveOut, MagnitudeRanker):
         self.cost_ = sample.mean_square(residual)
         self.intercept_ = sample.overall(sample.y) - float(mean_row @ alpha)
 
-    def _fit_pairs(self, X: Any, pairs: Pairs) -> None:
+    def _fit_pairs(self, X: Matrix, pairs: Pairs) -> None:
         if self.loss != "squared" or self.solver == "online":
             raise FeedbackError(
                 f"{type(self).__name__}(loss={self.loss!r}, solver={self.solver!r}) got Pairs: it "

@@ -309,7 +309,7 @@ class Stream:
         size, none = n_features + 1, np.zeros(0)
         return cls(np.zeros((size, size)), np.zeros(0, np.int64), none, none, np.zeros((0, size)))
 
-    def add(self, X: Any, grades: Grades) -> None:
+    def add(self, X: Matrix, grades: Grades) -> None:
         """Add rows; queries are recognized by their ids."""
         if not grades.row_weight.any():
             return

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from rankwright._typing import FloatArray, Matrix
 from rankwright.feedback.base import Feedback, Grades
@@ -96,8 +97,8 @@ class NearestNeighbor(Ranker):
         self,
         *,
         shrinkage: float = 0.0,
-        feature_mean: Any = None,
-        feature_count: Any = None,
+        feature_mean: ArrayLike | None = None,
+        feature_count: ArrayLike | None = None,
         absent: str = "zero",
     ) -> None:
         self.shrinkage = shrinkage
@@ -188,8 +189,8 @@ class KNN(NearestNeighbor):
         *,
         n_neighbors: int = 20,
         shrinkage: float = 0.0,
-        feature_mean: Any = None,
-        feature_count: Any = None,
+        feature_mean: ArrayLike | None = None,
+        feature_count: ArrayLike | None = None,
         absent: str = "zero",
     ) -> None:
         super().__init__(

@@ -159,8 +159,8 @@ class VSIM(Ranker):
         *,
         unseen: str | int = "skip",
         over: str = "all",
-        feature_mean: Any = None,
-        feature_norm: Any = None,
+        feature_mean: ArrayLike | None = None,
+        feature_norm: ArrayLike | None = None,
         absent: str = "zero",
     ) -> None:
         self.unseen = unseen
@@ -246,7 +246,11 @@ class VSIMFeature(RowTransformer):
     _constraints: ClassVar = _CONSTRAINTS
 
     def __init__(
-        self, *, over: str = "rated", feature_mean: Any = None, feature_norm: Any = None
+        self,
+        *,
+        over: str = "rated",
+        feature_mean: ArrayLike | None = None,
+        feature_norm: ArrayLike | None = None,
     ) -> None:
         self.over = over
         self.feature_mean = feature_mean

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import ClassifierTags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from rankwright._typing import FloatArray, IntArray, Matrix, MatrixLike
+from rankwright._typing import Column, FloatArray, IntArray, Matrix, MatrixLike
 from rankwright.data.vocabulary import read_only
 from rankwright.exceptions import (
     ConvergenceWarning,
@@ -232,7 +232,7 @@ class OnlineRanker(Ranker):
 
     @exclusive
     def partial_fit(
-        self, X: Any, y: ArrayLike, classes: ArrayLike | None = None, *, qid: Any = None
+        self, X: Any, y: ArrayLike, classes: ArrayLike | None = None, *, qid: Column | None = None
     ) -> Self:
         """Update the model with more rows, in the order given.
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from rankwright._typing import FloatArray, IntArray
+from rankwright._typing import FloatArray, IntArray, RandomState
 from rankwright.exceptions import DegenerateDataWarning
 from rankwright.feedback.base import Feedback, Grades
 from rankwright.rankers import checks, schema
@@ -99,7 +99,7 @@ class BayesPoint(Ranker):
         estimator: ThresholdRanker | None = None,
         n_estimators: int = 100,
         *,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> None:
         self.estimator = estimator
         self.n_estimators = n_estimators

@@ -93,7 +93,7 @@ class Ensemble(SupportRanker):
         """The scorer of the ensemble, from the mean of the members' weights and all of them."""
 
     @abstractmethod
-    def _predict_row(self, scorer: Any, row: FloatArray) -> Any:
+    def _predict_row(self, scorer: Scorer, row: FloatArray) -> Any:
         """The scorer's prediction of one row, in the form that ``_pass`` returns."""
 
     def _mean_votes(self, votes: IntArray) -> FloatArray:
@@ -422,7 +422,7 @@ class OAPBPM(Ensemble):
     def _combined(self, coef: FloatArray, members_coef: FloatArray) -> Scorer:
         return Ordinal(Linear(coef), self.thresholds_, self.classes_)
 
-    def _predict_row(self, scorer: Any, row: FloatArray) -> Any:
+    def _predict_row(self, scorer: Scorer, row: FloatArray) -> Any:
         return np.searchsorted(self.classes_, scorer.predict(row))
 
 
@@ -436,7 +436,7 @@ class _VotingEnsemble(Ensemble, VotingRanker):
     def _combined(self, coef: FloatArray, members_coef: FloatArray) -> Scorer:
         return Votes(members_coef, self.members_thresholds_, self._member_votes(), self.classes_)
 
-    def _predict_row(self, scorer: Any, row: FloatArray) -> Any:
+    def _predict_row(self, scorer: Scorer, row: FloatArray) -> Any:
         return scorer.expected(row)
 
 

@@ -202,7 +202,7 @@ class RatingBackend:
     def __init__(
         self,
         data: Ratings,
-        model: Any,
+        model: BaseEstimator,
         contents: Any = (None, None),
         titles: NDArray[Any] | None = None,
     ) -> None:

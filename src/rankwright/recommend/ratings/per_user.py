@@ -93,7 +93,7 @@ class ReferenceUsers:
     count = cached_property(lambda self: self._of_each(len))
 
 
-def abstains(ranker: Any) -> bool:
+def abstains(ranker: BaseEstimator) -> bool:
     """Whether a ranker (or every step of a pipeline) takes NaN as missing."""
     from sklearn.utils import get_tags
 
@@ -101,13 +101,13 @@ def abstains(ranker: Any) -> bool:
     return all(get_tags(step).input_tags.allow_nan for step in steps)
 
 
-def prepared(ranker: Any, reference: ReferenceUsers) -> Any:
+def prepared(ranker: BaseEstimator, reference: ReferenceUsers) -> Any:
     """A clone of a ranker; parameters like ``feature_mean`` (see STATISTICS) are set if None."""
     values = {f"feature_{name}": partial(getattr, reference, name) for name in STATISTICS}
     return _with_defaults(clone(ranker), values)
 
 
-def _with_defaults(ranker: Any, defaults: Mapping[str, Callable[[], Any]]) -> Any:
+def _with_defaults(ranker: BaseEstimator, defaults: Mapping[str, Callable[[], Any]]) -> Any:
     """Set parameters of these names, in any step of a pipeline, where they are None."""
     for name, value in ranker.get_params().items():
         default = defaults.get(name.rsplit("__", 1)[-1])
@@ -148,7 +148,11 @@ class PerUser(BaseEstimator):  # type: ignore[misc]
     }
 
     def __init__(
-        self, ranker: Any, n_reference: int = 1000, reference: str = "random", random_state: int = 0
+        self,
+        ranker: BaseEstimator,
+        n_reference: int = 1000,
+        reference: str = "random",
+        random_state: int = 0,
     ) -> None:
         self.ranker = ranker
         self.n_reference = n_reference

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankwright._typing import FloatArray
+from rankwright._typing import FloatArray, MatrixLike
 from rankwright.data.queries import Queries
 from rankwright.exceptions import ParameterError
 from rankwright.features.feature_set import FeatureSet
@@ -183,7 +183,7 @@ class LiveModel:
         return RankPipeline(steps)
 
 
-def rank_variance(model: Any, X: Any, queries: Queries) -> FloatArray:
+def rank_variance(model: Any, X: MatrixLike, queries: Queries) -> FloatArray:
     """The variance over the members of an ensemble of each item's rank, as a share of its list.
 
     Ranks are divided by the length of the list. Otherwise the longest lists would be judged first,

@@ -363,7 +363,7 @@ class _Growing:
     If the estimate is too small, the array is resized in place.
     """
 
-    def __init__(self, dtype: Any) -> None:
+    def __init__(self, dtype: type[np.generic]) -> None:
         self._array: NDArray[Any] = np.zeros(0, dtype)
         self.size = 0
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rankwright._typing import DataFrame
 from rankwright.data.behavior.impressions import (
     COUNT_FIX,
     POSITION_FIX,
@@ -94,7 +95,7 @@ def read_log(
     return _from_csv(text, columns)
 
 
-def frame_to_log(frame: Any, columns: Mapping[str, str]) -> ImpressionLog:
+def frame_to_log(frame: DataFrame, columns: Mapping[str, str]) -> ImpressionLog:
     """What :meth:`ImpressionLog.from_frame` returns."""
     return _from_table(columns_of(frame), columns, "the frame")
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
-from rankwright._typing import FloatArray
+from rankwright._typing import FloatArray, MatrixLike
 from rankwright.exceptions import DataError
 from rankwright.feedback.pair_weights import PairDistribution
 from rankwright.rankers import schema
@@ -98,7 +98,7 @@ class WeakEstimator(Protocol):
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from rows (n_rows, n_features) and potentials (n_rows,), which add up to 0."""
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: MatrixLike) -> Any:
         """(n_rows,) finite numbers: higher comes first."""
 
 
@@ -139,7 +139,7 @@ class EstimatorSum(Scorer):
 class EstimatorLearner(WeakLearner):
     """A clone of the user's estimator each round, weighted by method 1."""
 
-    def __init__(self, model: Any, X: Any, smoothing: float) -> None:
+    def __init__(self, model: BaseEstimator, X: Matrix, smoothing: float) -> None:
         self._estimator, self._X = model.estimator, X
         self._rate, self._smoothing = model.learning_rate, smoothing
 
@@ -156,7 +156,7 @@ class EstimatorLearner(WeakLearner):
         return EstimatorRanking(alpha, fitted)
 
 
-def predictions(estimator: Any, X: Any) -> FloatArray:
+def predictions(estimator: BaseEstimator, X: Matrix) -> FloatArray:
     """What an estimator predicts, checked."""
     values = np.asarray(estimator.predict(X), dtype=np.float64)
     name = type(estimator).__name__
@@ -175,7 +175,7 @@ class TreeLearner(WeakLearner):
 
     def __init__(
         self,
-        model: Any,
+        model: BaseEstimator,
         columns: FeatureColumns,
         pairs: PairDistribution,
         pool: Team,

@@ -11,6 +11,7 @@ from itertools import count, repeat
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
 from rankwright._typing import FloatArray
@@ -305,7 +306,7 @@ class WeakLearner(ABC):
         """One round: the weak ranking, or None where none has any edge over guessing."""
 
 
-def draw_features(model: Any, n_features: int) -> Iterator[Any]:
+def draw_features(model: BaseEstimator, n_features: int) -> Iterator[Any]:
     """The features that each round may use; None for all."""
     if model.colsample_bytree == 1.0:
         return repeat(None)
@@ -315,7 +316,11 @@ def draw_features(model: Any, n_features: int) -> Iterator[Any]:
 
 
 def feature_scan(
-    model: Any, columns: FeatureColumns, pairs: PairDistribution, pool: Team, smoothing: float
+    model: BaseEstimator,
+    columns: FeatureColumns,
+    pairs: PairDistribution,
+    pool: Team,
+    smoothing: float,
 ) -> Scan:
     """The search for weak rankings that the parameters of a RankBoost ask for.
 
@@ -338,7 +343,7 @@ class FeatureLearner(WeakLearner):
     ``model`` is a RankBoost, ``scan`` its :func:`feature_scan`.
     """
 
-    def __init__(self, model: Any, scan: Scan, smoothing: float) -> None:
+    def __init__(self, model: BaseEstimator, scan: Scan, smoothing: float) -> None:
         self._rate: float = model.learning_rate
         self._default, self._smoothing = model.default, smoothing
         self._scan, self._draw = scan, draw_features(model, scan.n_features)
