@@ -26,9 +26,11 @@ LANES = 8  # rows that descend a tree at the same time: the processor overlaps t
 def _level_place(x, sets, slot):
     """Where the row of bits of a value starts: that of its level, of other values, or of NaN."""
     start, stop = sets.ptr[slot], sets.ptr[slot + 1]
-    row = stop - start
+    row, ahead = stop - start, x - sets.level[start] if stop > start else 0.0
     if x != x:
         row += 1
+    elif 0.0 <= ahead < row and sets.level[start + np.int64(ahead)] == x:
+        row = np.int64(ahead)  # numbers of levels follow one another, and need no search
     else:
         low, high = start, stop
         while low < high:
