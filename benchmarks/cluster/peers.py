@@ -29,10 +29,11 @@ def peers(options: Any) -> None:
         prints: dict[str, set[str]] = {name: set() for name in systems}
         with files(n, part=-(-n // 12)) as folder, files(2000, part=500) as few:
             local: dict[int, float] = {}
+            local_cpu = float("inf")
             fit_local(lambdamart(2), few)
             for threads in (1, 2):
                 for _ in range(options.repeats):
-                    start = time.perf_counter()
+                    start, cpu_before = time.perf_counter(), time.process_time()
                     if threads == 1:
                         with one_thread():
                             model = fit_local(lambdamart(options.rounds), folder)
@@ -40,9 +41,11 @@ def peers(options: Any) -> None:
                         model = fit_local(lambdamart(options.rounds), folder)
                     took = time.perf_counter() - start
                     local[threads] = min(took, local.get(threads, took))
+                    local_cpu = min(local_cpu, time.process_time() - cpu_before)
             prints["LambdaMART"].add(fingerprint(model))
             print(f"{n:>9,} rows, {options.rounds} trees  LambdaMART without a cluster, reading "
-                  f"included: {local[1]:.1f} s on one thread, {local[2]:.1f} s on two",
+                  f"included: {local[1]:.1f} s on one thread, {local[2]:.1f} s on two, CPU "
+                  f"{local_cpu:.1f} s; load {os.getloadavg()[0]:.1f}",
                   flush=True)  # fmt: skip
             for count in options.workers:
                 with cluster(count) as client:
@@ -60,7 +63,8 @@ def peers(options: Any) -> None:
                         to_peer, alone = took / best["LightGBM"][0], local[min(count, 2)]
                         print(f"  {count} workers  {name:<10} {took:6.1f} s, CPU {cpu:6.1f} s, "
                               f"{sent / options.rounds / 1e6:5.1f} MB per tree, {to_peer:.2f} of "
-                              f"LightGBM's time, {took / alone:.2f} of the local fit's",
+                              f"LightGBM's time, {took / alone:.2f} of the local fit's; CPU "
+                              f"{cpu / best['LightGBM'][1]:.2f} and {cpu / local_cpu:.2f}",
                               flush=True)  # fmt: skip
         for name, each in prints.items():
             print(f"{n:>9,} rows  {name:<10} different models: {len(each)}", flush=True)

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from rankwright.data.vocabulary import hash_ids, hash_rows
 from rankwright.distributed import shards as module
 from rankwright.distributed.base import block_bounds, tree_nodes, tree_reduce
-from rankwright.distributed.shards import N_SHARDS, LooseRows, merge_shards, split_rows
+from rankwright.distributed.shards import N_SHARDS, LooseRows, by_shard, merge_shards, split_rows
 
 IDS = {
     "ints": np.arange(30),
@@ -32,6 +32,20 @@ def shards_of(parts: list[LooseRows], n_blocks: int) -> list[module.Shard]:
     pieces = [split_rows(part, n_blocks) for part in parts]
     merged = [merge_shards([p[i] for p in pieces], i, n_blocks) for i in range(n_blocks)]
     return [shard for block in merged for shard in block]
+
+
+@pytest.mark.parametrize("kind", IDS)
+def test_rows_in_the_order_of_shards_are_cut_into_views(kind):
+    rows = rows_of(IDS[kind])
+    ordered = by_shard(rows)
+    for n_blocks in (1, 3, 64):
+        pieces = split_rows(ordered, n_blocks)
+        assert all(np.shares_memory(p.X, ordered.X) for p, _ in pieces if len(p.y))
+        for (piece, hashes), (other, expected) in zip(
+            pieces, split_rows(rows, n_blocks), strict=True
+        ):
+            assert sorted(piece.row.tolist()) == sorted(other.row.tolist())
+            assert sorted(hashes.tolist()) == sorted(expected.tolist())
 
 
 @pytest.mark.parametrize("kind", IDS)

@@ -29,6 +29,7 @@ from rankwright.distributed.engines import LocalEngine
 from rankwright.distributed.files import list_files
 from rankwright.distributed.shards import (
     LooseRows,
+    by_shard,
     join_rows,
     merge_shards,
     n_shards,
@@ -250,9 +251,14 @@ def read_parts(
     checks: dict[str, Any],
     n_bytes: int | None = None,
 ) -> Iterator[InputPart]:
-    """Parts of the files; rows of Parquet in parts of at most about so many bytes."""
+    """Parts of the files; rows of Parquet in parts of at most about so many bytes.
+
+    Parts of a given size are stored, and cut into pieces later: these are views if rows are in the
+    order of their shards.
+    """
     for source in sources:
-        yield from _read_source(source, roles, checks, n_bytes)
+        for part in _read_source(source, roles, checks, n_bytes):
+            yield part if n_bytes is None else part._replace(rows=by_shard(part.rows))
 
 
 def _read_source(

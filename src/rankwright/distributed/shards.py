@@ -9,6 +9,7 @@ given, or spread over files, does not matter: only equal rows may be swapped.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -89,13 +90,24 @@ def _shard_numbers(hashes: Hashes, count: int) -> IntArray:
 def split_rows(
     rows: LooseRows, n_blocks: int, count: int = N_SHARDS
 ) -> list[tuple[LooseRows, Hashes]]:
-    """Cut rows into blocks of ``count`` shards: one pass, no sort of the values."""
+    """Cut rows into blocks of ``count`` shards: one pass, no sort of the values.
+
+    The pieces of rows that are in the order of their shards are views.
+    """
     hashes = hash_ids(rows.qid)
     bounds = np.array(block_bounds(count, n_blocks))
     block = np.searchsorted(bounds, _shard_numbers(hashes, count), side="right") - 1
+    if (block[1:] >= block[:-1]).all():
+        ends = [0, *np.searchsorted(block, np.arange(1, n_blocks)).tolist(), len(block)]
+        return [(rows.take(slice(*one)), hashes[slice(*one)]) for one in pairwise(ends)]
     order = np.argsort(block, kind="stable")
     cuts = np.searchsorted(block[order], np.arange(1, n_blocks))
     return [(rows.take(part), hashes[part]) for part in np.split(order, cuts)]
+
+
+def by_shard(rows: LooseRows) -> LooseRows:
+    """Rows in the order of their shards, however many there will be."""
+    return rows.take(np.argsort(hash_ids(rows.qid), kind="stable"))
 
 
 def merge_shards(
