@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal -q
 
-.PHONY: help demo test test-nojit test-small test-oldest coverage check bench fuzz experiments docs notebooks constraints clean
+.PHONY: help demo test test-nojit test-small test-oldest coverage check bench fuzz experiments docs notebooks pictures constraints clean
 help:
 	@echo "make demo         train on generated data, print comparison tables, write a report page"
 	@echo "make test         the whole test suite"
@@ -18,6 +18,7 @@ help:
 	@echo "make experiments  the papers' tables and figures"
 	@echo "make docs         the documentation, with warnings as errors"
 	@echo "make notebooks    run the examples of the documentation as notebooks"
+	@echo "make pictures     the pictures of the README, from the present pages"
 	@echo "make constraints  pin the versions that CI installs to those in .venv"
 
 $(VENV)/.made-%: pyproject.toml
@@ -75,6 +76,9 @@ notebooks: docs/gallery
 
 docs/gallery:
 	$(MAKE) docs
+
+pictures: $(VENV)/.made-test
+	$(BIN)/python docs/pictures.py $(ARGS)
 
 constraints: $(VENV)/.made-test $(VENV)/.made-check $(VENV)/.made-docs
 	$(BIN)/python -m pip freeze --exclude-editable > .ci/constraints.txt

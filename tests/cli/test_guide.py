@@ -312,6 +312,11 @@ def test_the_readme_runs_as_printed(tmp_path: Path, monkeypatch) -> None:
     assert {"model.rw", "page.html", "model.opensearch.json"} <= {*os.listdir(tmp_path)}
 
 
+def test_the_first_page_of_the_documentation_runs_as_printed() -> None:
+    result = doctest.testfile(str(ROOT / "docs" / "index.md"), module_relative=False)
+    assert (result.failed, result.attempted) == (0, 6)
+
+
 def test_the_make_targets_of_the_readme_exist() -> None:
     if shutil.which("make") is None:
         pytest.skip("make is not installed")
