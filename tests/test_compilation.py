@@ -6,6 +6,8 @@ import os
 import shutil
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +73,11 @@ sys.path.insert(0, {folder!r})
 import {parent} as parent
 parent.__path__.append({folder!r})
 from {parent} import tiny
+if len(sys.argv) > 1:  # start when all are ready
+    import os, time
+    open(os.path.join(sys.argv[1], f"ready-{{os.getpid()}}"), "w").close()
+    while not os.path.exists(os.path.join(sys.argv[1], "go")):
+        time.sleep(0.001)
 print(tiny.double(1.5), len(tiny.double.stats.cache_hits), len(tiny.double.stats.cache_misses))
 """
 
@@ -81,13 +88,13 @@ def run(tmp_path: Path) -> Any:
     (tmp_path / "package").mkdir()
     (tmp_path / "package" / "tiny.py").write_text(MODULE)
 
-    def call(parent: str = "rankwright", **variables: str) -> tuple[str, str]:
+    def call(parent: str = "rankwright", *words: str, **variables: str) -> tuple[str, str]:
         script = SCRIPT.format(folder=str(tmp_path / "package"), parent=parent)
         source = str(Path(rw.__file__).parents[1])
         ours = {"PYTHONPATH": source, "TMPDIR": str(tmp_path), "HOME": str(tmp_path)}
         kept = {k: v for k, v in os.environ.items() if k not in ("NUMBA_CACHE_DIR", CACHE_HOME)}
         done = subprocess.run(
-            [sys.executable, "-c", script],
+            [sys.executable, "-c", script, *words],
             env={**kept, **ours, **variables},
             capture_output=True,
             text=True,
@@ -107,6 +114,21 @@ def test_the_first_kernel_of_a_family_says_that_it_compiles(run: Any, tmp_path: 
     output, error = run(**places)
     assert output.endswith(" 1 0\n")
     assert error == ""
+
+
+def test_of_processes_that_start_together_one_compiles(run: Any, tmp_path: Path) -> None:
+    n, cache, meeting = 3, str(tmp_path / "cache"), tmp_path / "meeting"
+    meeting.mkdir()
+    with ThreadPoolExecutor(n) as pool:
+        calls = [
+            pool.submit(run, "rankwright", str(meeting), NUMBA_CACHE_DIR=cache) for _ in range(n)
+        ]
+        while len(list(meeting.iterdir())) < n and not any(call.done() for call in calls):
+            time.sleep(0.01)
+        (meeting / "go").touch()
+        outputs = sorted(call.result()[0].split(" ", 1)[1] for call in calls)
+    assert outputs == ["0 1\n", *["1 0\n"] * (n - 1)]
+    assert not _files(tmp_path, ".lock")
 
 
 def _files(folder: Path, ending: str) -> list[Path]:

@@ -8,6 +8,8 @@ off ends the program. The cache of the kernels of this package
   containers are often read-only, and without it no ranker can be imported there;
 - compiles again what cannot be loaded, and goes on when a file cannot be written: a process that is
   killed or a disk that is full leaves such files;
+- waits while another process compiles the same kernel, and loads its code: the workers of a cluster
+  start together;
 - warns before the first kernel of a family of rankers is compiled, which takes seconds.
 
 Each of these is logged once, as a warning.
@@ -18,6 +20,7 @@ from __future__ import annotations
 import logging
 import os
 import tempfile
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
@@ -29,6 +32,12 @@ from numba.core import caching
 
 from rankwright.runtime import progress
 
+try:
+    import fcntl
+except ImportError:  # Windows: every process compiles
+    fcntl = None  # type: ignore[assignment]
+
+LOCK_SECONDS = 120.0  # that a process waits for another one that compiles the same kernel
 logger = logging.getLogger("rankwright")
 
 # Roughly the CPU seconds of the first fit.
@@ -57,9 +66,21 @@ class KernelCache(caching.FunctionCache):  # type: ignore[misc]
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
         self._module = function.__module__
+        self._lock: int | None = None  # of this process, from a look in vain until code is written
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """The code of a signature, or None: numba compiles it next."""
+        overload = self._load(sig, target_context)
+        if overload is None and self._acquire():
+            overload = self._load(sig, target_context)  # another process has compiled it
+        if overload is None:
+            announce_compilation(_family(self._module), self._cache_path)
+            progress.interrupt("compiling, once")  # if a terminal shows the task
+        else:
+            self._release()
+        return overload
+
+    def _load(self, sig: Any, target_context: Any) -> Any:
         try:
             overload = super().load_overload(sig, target_context)
         except Exception as error:  # a damaged pickle, or code that cannot be linked
@@ -70,9 +91,6 @@ class KernelCache(caching.FunctionCache):  # type: ignore[misc]
             with suppress(OSError):
                 self.flush()
             overload = None
-        if overload is None:
-            announce_compilation(_family(self._module), self._cache_path)
-            progress.interrupt("compiling, once")  # if a terminal shows the task
         return overload
 
     def save_overload(self, sig: Any, data: Any) -> None:
@@ -84,6 +102,46 @@ class KernelCache(caching.FunctionCache):  # type: ignore[misc]
             _warn_once(
                 f"compiled code cannot be written to {self._cache_path} ({error}). {_ADVICE}"
             )
+        finally:
+            self._release()
+
+    @property
+    def _lock_path(self) -> Path:
+        return Path(self._cache_path) / f"{self._impl.filename_base}.lock"
+
+    def _acquire(self) -> bool:
+        """Wait until no other process compiles this kernel; False if that cannot be known.
+
+        The system ends the lock of a process that ends.
+        """
+        if fcntl is None or self._lock is not None:
+            return False
+        deadline = time.monotonic() + LOCK_SECONDS
+        try:
+            lock = os.open(self._lock_path, os.O_CREAT | os.O_RDWR, 0o600)
+        except OSError:
+            return False
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() < deadline:
+                    time.sleep(0.02)
+                    continue
+                os.close(lock)
+                return True
+            except OSError:  # a file system without locks
+                os.close(lock)
+                return False
+            self._lock = lock
+            return True
+
+    def _release(self) -> None:
+        if self._lock is not None:
+            with suppress(OSError):
+                self._lock_path.unlink()
+            os.close(self._lock)
+            self._lock = None
 
 
 class NoCache(caching.NullCache):  # type: ignore[misc]
