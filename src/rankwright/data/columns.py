@@ -114,7 +114,7 @@ class TableEncoding(Protocol):
         """The columns that become features by themselves."""
 
     def encode(
-        self, table: Mapping[str, Any], *, strict: bool = False, qid: Any = None
+        self, table: Mapping[str, Any], *, strict: bool = False, qid: ArrayLike | None = None
     ) -> FloatArray:
         """The features of a table, given as {name: cells}."""
 
@@ -180,7 +180,7 @@ class Encoding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return [name for name in self.sources if name not in given]
 
     def encode(
-        self, table: Mapping[str, Any], *, strict: bool = False, qid: Any = None
+        self, table: Mapping[str, Any], *, strict: bool = False, qid: ArrayLike | None = None
     ) -> FloatArray:
         """The features of a table, given as {name: cells}; other columns are ignored.
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwright._typing import Column, DataFrame, FloatArray, IntArray
+from rankwright._typing import Column, DataFrame, FloatArray, IntArray, MatrixLike
 from rankwright.data.io.files import PipedFile
 from rankwright.data.vocabulary import is_missing
 from rankwright.exceptions import DataError
@@ -395,7 +395,7 @@ def checked_csr(X: Any, name: str = "X") -> Any:
     return table
 
 
-def checked_rows(X: Any, name: str = "X") -> Any:
+def checked_rows(X: MatrixLike, name: str = "X") -> Any:
     """A sparse matrix as :func:`checked_csr` gives it, a lazy frame collected; others as they are.
 
     >>> import polars as pl

@@ -108,7 +108,7 @@ class Run(_QueryDocs):
         object.__setattr__(self, "score", read_only(score))
 
     @classmethod
-    def from_arrays(cls, qid: Any, docid: Any, score: Any, name: str = "run") -> Run:
+    def from_arrays(cls, qid: ArrayLike, docid: ArrayLike, score: Any, name: str = "run") -> Run:
         """One query id, document id and score per row, in any order."""
         return cls(*_encoded(qid, docid), score=score, name=name)
 
@@ -190,7 +190,7 @@ class Qrels(_QueryDocs):
         object.__setattr__(self, "grade", read_only(grade))
 
     @classmethod
-    def from_arrays(cls, qid: Any, docid: Any, grade: Any) -> Qrels:
+    def from_arrays(cls, qid: ArrayLike, docid: ArrayLike, grade: Any) -> Qrels:
         """One query id, document id and grade per row, in any order."""
         return cls(*_encoded(qid, docid), grade=grade)
 
@@ -272,7 +272,9 @@ class Judgments(_QueryDocs):
         return f"Judgments({sizes})"
 
 
-def _encoded(qid: Any, docid: Any) -> tuple[NDArray[Any], NDArray[Any], IntArray, IntArray]:
+def _encoded(
+    qid: ArrayLike, docid: ArrayLike
+) -> tuple[NDArray[Any], NDArray[Any], IntArray, IntArray]:
     query, queries = encode(as_ids(qid), "qid")
     doc, docs = encode(as_ids(docid, "docid"), "docid")
     if len(query) != len(doc):

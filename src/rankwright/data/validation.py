@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, overload
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from rankwright._typing import IntArray
 from rankwright.data.behavior.impressions import ImpressionLog
@@ -230,7 +230,7 @@ def _validate_log(content: Any, path: str, kind: str) -> Findings:
     return Findings(path, findings)
 
 
-def reading_notes(items: Items, y: Any = None) -> list[Message]:
+def reading_notes(items: Items, y: ArrayLike | None = None) -> list[Message]:
     """Remarks on items that were read: skipped lines, no queries, clicks as grades.
 
     ``y`` is the column of the grades, if one was named.

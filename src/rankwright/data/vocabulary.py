@@ -161,7 +161,7 @@ class Vocabulary:
     def _table(self) -> dict[Any, int]:
         return {key: number for number, key in enumerate(self.ids.tolist())}
 
-    def numbers(self, ids: Any, unknown: int | None = None) -> IntArray:
+    def numbers(self, ids: Column, unknown: int | None = None) -> IntArray:
         """The number of each id; ``unknown`` for an unknown id, or an error if that is None."""
         keys = as_ids(ids, self.name).tolist()
         numbers = np.array([self._table.get(key, -1) for key in keys], dtype=np.int64)
@@ -380,7 +380,7 @@ def parse_ratings(
     return ratings
 
 
-def hash_ids(ids: Any) -> Hashes:
+def hash_ids(ids: Column) -> Hashes:
     """A stable hash of ids of any type, the same on every machine and in every process.
 
     >>> a, b = hash_ids([7, 8]), hash_ids(np.array([7.0, 8.0]))

@@ -8,6 +8,7 @@ rounding of sums of floats does not depend on the number of blocks.
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
@@ -297,7 +298,7 @@ class Engine(ABC):
             self.cancel()
             raise
 
-    def read(self, path: Any, roles: dict[str, Any]) -> tuple[Any, ...]:
+    def read(self, path: str | os.PathLike[str], roles: dict[str, Any]) -> tuple[Any, ...]:
         """All rows of files in this process: X, y, qid and sample_weight."""
         from rankwright.distributed.inputs import read_rows
 

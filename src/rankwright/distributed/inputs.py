@@ -225,7 +225,7 @@ def read_part(sources: tuple[FilePiece, ...], roles: Roles, checks: dict[str, An
     return InputPart(join_rows(rows), common.names, infos[0].where)
 
 
-def read_rows(engine: Engine, path: Any, roles: Roles) -> tuple[Any, ...]:
+def read_rows(engine: Engine, path: str | os.PathLike[str], roles: Roles) -> tuple[Any, ...]:
     """All rows of files, here: X with its names, y, qid and sample_weight, None if not named."""
     roles = {"query_weight": None, "sample_weight": None, **roles}
     checks = {"accept_sparse": "csr", "dtype": np.float64, "ensure_all_finite": "allow-nan"}

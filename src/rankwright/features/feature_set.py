@@ -8,11 +8,11 @@ from typing import Any, ClassVar, Self
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from rankwright._typing import FloatArray
+from rankwright._typing import FloatArray, MatrixLike
 from rankwright.data.behavior.impressions import ImpressionLog
 from rankwright.data.inputs import columns_of
 from rankwright.exceptions import DataError, ParameterError
@@ -150,7 +150,13 @@ class FeatureSet(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return declaration
 
     def fit(
-        self, X: Any, y: Any = None, *, documents: Any = None, log: Any = None, up_to: Any = None
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        *,
+        documents: Any = None,
+        log: Any = None,
+        up_to: Any = None,
     ) -> Self:
         """Learn statistics of the collection, levels, dates and quantiles; never from grades.
 
@@ -264,7 +270,7 @@ class FeatureSet(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             )
         return LogStatistics.of(log, up_to)
 
-    def _refuse_grades(self, rows: TableRows, y: Any) -> None:
+    def _refuse_grades(self, rows: TableRows, y: ArrayLike) -> None:
         """Refuse a column that repeats the grades: it will not be known for new documents."""
         grades = np.asarray(y)
         if grades.ndim != 1 or len(grades) != rows.n_rows or grades.dtype.kind not in "iufb":
@@ -283,7 +289,7 @@ class FeatureSet(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                         fix="Leave it out.",
                     )
 
-    def transform(self, X: Any, qid: Column | None = None) -> FloatArray:
+    def transform(self, X: MatrixLike, qid: Column | None = None) -> FloatArray:
         """The features of a table.
 
         ``qid`` groups the rows for :class:`~rankwright.features.WithinQuery`; without it, rows with

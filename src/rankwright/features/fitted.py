@@ -124,7 +124,7 @@ class FittedFeatures:
             )
         return self.of_rows(TableRows(table, self.declaration.tokenizer, strict=strict), qid)
 
-    def of_rows(self, rows: Rows, qid: Any = None) -> FloatArray:
+    def of_rows(self, rows: Rows, qid: ArrayLike | None = None) -> FloatArray:
         """The features of rows."""
         matrix = np.empty((rows.n_rows, self.n_features))
         by_query: dict[str, list[tuple[int, TextFeature]]] = {}

@@ -356,7 +356,9 @@ def as_classes(classes: Any) -> FloatArray:
     return np.unique(values)
 
 
-def stream_classes(values: FloatArray, classes: Any, known: FloatArray | None) -> FloatArray:
+def stream_classes(
+    values: FloatArray, classes: ArrayLike | None, known: FloatArray | None
+) -> FloatArray:
     """The grades of a stream: ``known``, or at the first call those declared, or those of the rows.
 
     Raises a DataError for a grade that is not among them, or for classes that differ from them.

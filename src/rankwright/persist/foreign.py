@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from rankwright._typing import FloatArray
 from rankwright.data.io.files import file_size
@@ -162,7 +163,9 @@ class ForeignScorer(SavedScorer):
 
     takes_more: bool = False
 
-    def _apply(self, function: Callable[[Any], FloatArray], X: Any, qid: Any) -> FloatArray:
+    def _apply(
+        self, function: Callable[[Any], FloatArray], X: Matrix, qid: ArrayLike | None
+    ) -> FloatArray:
         shape: tuple[int, ...] = getattr(X, "shape", ())
         if self.takes_more and len(shape) == 2 and shape[1] > self.n_features:
             X = X[:, : self.n_features]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from rankwright._typing import FloatArray, Matrix, MatrixLike
 from rankwright.data.columns import Encoding
@@ -173,7 +173,7 @@ class SavedScorer:
         """Predict the expected grade if the model has one; otherwise the same as ``predict``."""
         return self._apply(self.scorer.expected, X, qid)
 
-    def rank(self, X: Any, qid: Any = None) -> NDArray[np.int64]:
+    def rank(self, X: MatrixLike, qid: Any = None) -> NDArray[np.int64]:
         """Return the rank of each row in its query, from 1; ties keep the order of the rows."""
         scores = self.decision_function(X, qid)
         return Queries.from_ids(qid, len(scores)).places(scores)
@@ -244,7 +244,7 @@ class SavedScorer:
         return f"SavedScorer({self.kind!r}, n_features={self.n_features})"
 
 
-def _as_rows(X: Any, names: Names, n_features: int, qid: Any = None) -> Any:
+def _as_rows(X: Matrix, names: Names, n_features: int, qid: ArrayLike | None = None) -> Any:
     if hasattr(X, "tocsr"):
         rows = checked_csr(X)
         rows = rows if rows.dtype == np.float64 else checked_csr(rows.astype(np.float64))
@@ -272,7 +272,7 @@ def _as_array(X: MatrixLike) -> FloatArray:
     return np.ascontiguousarray(array, dtype=np.float64) if array.ndim else array
 
 
-def _named_rows(X: Any, names: Names, qid: Any = None) -> Any:
+def _named_rows(X: Any, names: Names, qid: ArrayLike | None = None) -> Any:
     """The features of a data frame, a dict of columns or a list of dicts; other X as it is."""
     columns = columns_of_dicts(X)
     if columns is None and hasattr(type(X), "columns"):

@@ -109,7 +109,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         return made
 
     @abstractmethod
-    def _fit(self, X: Matrix, feedback: Any) -> None:
+    def _fit(self, X: Matrix, feedback: Feedback) -> None:
         """Learn from checked rows (float64, C order or CSR) and feedback of an accepted type.
 
         An iterative ranker also gets ``validation``, a ``Validation`` or None.
@@ -156,11 +156,11 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         X: MatrixLike,
         y: ArrayLike,
         *,
-        qid: Any = None,
+        qid: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         query_weight: ArrayLike | None = None,
-        eval_set: Any = None,
-        eval_qid: Any = None,
+        eval_set: tuple[MatrixLike, ArrayLike] | None = None,
+        eval_qid: ArrayLike | None = None,
     ) -> Self:
         """Fit the ranker to grades, which are compared within each query.
 
@@ -242,7 +242,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         feedback = self._accepted(feedback, X.shape[0])
         return self._learn(self._scaled(X, queries), feedback, rows)
 
-    def decision_function(self, X: MatrixLike, qid: Any = None) -> FloatArray:
+    def decision_function(self, X: MatrixLike, qid: ArrayLike | None = None) -> FloatArray:
         """Compute the score of each row; higher ranks first.
 
         ``qid`` is used only with ``normalize="query"``, which scales rows within their query.

@@ -63,7 +63,7 @@ class Columns(NamedTuple):
     size: FloatArray
 
     @classmethod
-    def of(cls, X: Any) -> Columns:
+    def of(cls, X: Matrix) -> Columns:
         if isinstance(X, np.ndarray):
             low, high = _extremes(X) if X.flags.c_contiguous else _extremes(X.T, axis=1)
             number, size = np.arange(X.shape[1]), np.maximum(high, -low)

@@ -17,7 +17,7 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from rankwright._typing import FloatArray
+from rankwright._typing import FloatArray, MatrixLike
 from rankwright.data.queries import Queries
 from rankwright.exceptions import ParameterError
 from rankwright.feedback.base import Grades
@@ -169,7 +169,12 @@ class RankEnsemble(Ranker):
 
     @explains_names
     def fit(  # type: ignore[override]
-        self, X: Any, y: ArrayLike, *, qid: Any = None, sample_weight: ArrayLike | None = None
+        self,
+        X: MatrixLike,
+        y: ArrayLike,
+        *,
+        qid: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
     ) -> Self:
         """Fit clones of the members to grades, which are compared within each query.
 
@@ -184,7 +189,7 @@ class RankEnsemble(Ranker):
         """
         return super().fit(X, y, qid=qid, sample_weight=sample_weight)
 
-    def _fit(self, X: Any, feedback: Grades) -> None:
+    def _fit(self, X: Any, feedback: Any) -> None:
         fitted, scales = [], []
         for name, member in self._named():
             with _naming(name):

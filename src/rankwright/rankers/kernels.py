@@ -133,7 +133,7 @@ class Gram:
     def is_precomputed(self) -> bool:
         return self.kernel is None
 
-    def block(self, A: Any, B: Any) -> FloatArray:
+    def block(self, A: Matrix, B: Matrix) -> FloatArray:
         """The kernel of every row of A with every row of B."""
         if self.kernel is None:
             raise DataError(

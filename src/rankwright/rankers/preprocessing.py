@@ -296,7 +296,7 @@ class RankPipeline(Pipeline):  # type: ignore[misc]
             return self
         return RankPipeline([*self.steps[:-1], (name, last._saved_as())])
 
-    def decision_function(self, X: MatrixLike, qid: Any = None) -> FloatArray:
+    def decision_function(self, X: MatrixLike, qid: ArrayLike | None = None) -> FloatArray:
         """The score of each row; higher comes first."""
         return np.asarray(self._routed("decision_function", X, qid=qid))
 

@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from rankwright._typing import Column, FloatArray, Id, IntArray
-from rankwright.data.behavior.attributes import SideFeatures, as_features
+from rankwright.data.behavior.attributes import Attributes, SideFeatures, as_features
 from rankwright.data.behavior.interactions import Interactions
 from rankwright.data.behavior.ratings import Ratings
 from rankwright.data.behavior.times import check_unit
@@ -175,8 +175,8 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         data: Ratings | Interactions,
         y: None = None,
         *,
-        item_features: Any = None,
-        user_features: Any = None,
+        item_features: Attributes | None = None,
+        user_features: Attributes | None = None,
     ) -> Self:
         """Learn from ratings (each pair of user and item may occur once) or from interactions.
 

@@ -122,8 +122,8 @@ class TwoStageRecommender(BaseEstimator):  # type: ignore[misc]
         data: Interactions,
         y: None = None,
         *,
-        item_features: Any = None,
-        user_features: Any = None,
+        item_features: Attributes | None = None,
+        user_features: Attributes | None = None,
     ) -> Self:
         """Learn from interactions with times; features are as in :meth:`Recommender.fit`.
 

@@ -8,6 +8,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
+from numpy.typing import ArrayLike
+
+from rankwright._typing import MatrixLike
 from rankwright.runtime.threads import map_blocks
 
 Result = TypeVar("Result")
@@ -30,13 +33,18 @@ def active_engine(engine: Any) -> Iterator[None]:
         _ENGINE.reset(token)
 
 
-def is_path(X: Any) -> bool:
+def is_path(X: MatrixLike) -> bool:
     """Whether rows are in files: a path, or a list of paths."""
     several = X if isinstance(X, list | tuple) and len(X) else [X]
     return all(isinstance(one, str | os.PathLike) for one in several)
 
 
-def read_here(X: Any, y: Any, qid: Any = None, sample_weight: Any = None) -> tuple[Any, ...]:
+def read_here(
+    X: MatrixLike,
+    y: ArrayLike,
+    qid: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> tuple[Any, ...]:
     """All rows of files that the engine reads, or what was given: X, y, qid and sample_weight.
 
     For work that needs all rows in one place. In files, the others are names of columns.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -111,7 +111,7 @@ class KernelValues(RowMap):
         return self.kernel.block(X, self.support)
 
 
-def _squares(A: Any) -> FloatArray:
+def _squares(A: Matrix) -> FloatArray:
     if isinstance(A, np.ndarray):
         return np.asarray(np.einsum("ij,ij->i", A, A))
     return np.asarray(A.multiply(A).sum(axis=1), dtype=np.float64).ravel()

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from rankwright._typing import FloatArray, RandomState
+from rankwright._typing import FloatArray, Matrix, MatrixLike, RandomState
 from rankwright.data.behavior.impressions import ImpressionLog
 from rankwright.data.inputs import checked_rows
 from rankwright.data.queries import Queries
@@ -212,11 +212,11 @@ class AutoRanker(BestRanker):
     @explains_names
     def fit(
         self,
-        X: Any,
+        X: Matrix,
         y: ArrayLike,
         *,
-        qid: Any = None,
-        sample_weight: Any = None,
+        qid: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
         eval_set: Any = None,
         eval_qid: Any = None,
     ) -> Self:
@@ -809,7 +809,9 @@ def _check_order(rows: TrainingRows, name: str = "", use: str = "learn") -> None
         )
 
 
-def _read_eval_set(eval_set: tuple[Any, Any], eval_qid: Any, X: Any) -> tuple[Any, Any]:
+def _read_eval_set(
+    eval_set: tuple[Any, Any], eval_qid: ArrayLike | None, X: MatrixLike
+) -> tuple[Any, Any]:
     """Validation rows that are in files, with the columns of X in their order."""
     rows, y, qid, _ = read_here(eval_set[0], eval_set[1], eval_qid)
     names = [*getattr(X, "columns", ())]

@@ -54,7 +54,7 @@ class BestRanker(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self.best_estimator_ = with_encoding(self.best_estimator_, items)
         return self
 
-    def decision_function(self, X: MatrixLike, qid: Any = None) -> FloatArray:
+    def decision_function(self, X: MatrixLike, qid: ArrayLike | None = None) -> FloatArray:
         """Compute the score of each row; higher ranks first."""
         check_is_fitted(self, "best_estimator_")
         return np.asarray(predict_with(self.best_estimator_, "decision_function", X, qid))

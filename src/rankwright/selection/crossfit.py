@@ -11,7 +11,7 @@ from sklearn import config_context
 from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing, indexable
 
-from rankwright._typing import BoolArray, FloatArray, IntArray, MatrixLike
+from rankwright._typing import BoolArray, Column, FloatArray, IntArray, MatrixLike
 from rankwright.data.inputs import columns_of
 from rankwright.data.queries import Queries, Split
 from rankwright.data.vocabulary import Hashes, as_column, as_ids, hash_ids, hash_rows, mix
@@ -36,7 +36,7 @@ class TrainingRows(NamedTuple):
 
     @classmethod
     def check(
-        cls, X: MatrixLike, y: ArrayLike, qid: Any, name: str, weight: ArrayLike | None = None
+        cls, X: MatrixLike, y: ArrayLike, qid: Column, name: str, weight: ArrayLike | None = None
     ) -> Self:
         """Rows that can be indexed, with one grade, one query id and one weight per row."""
         X, grades = indexable(X, as_grades(y, name))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankwright._typing import BoolArray, Column, FloatArray, IntArray
+from rankwright._typing import BoolArray, Column, DataFrame, FloatArray, IntArray
 from rankwright.data.items import Items
 from rankwright.data.vocabulary import (
     Vocabulary,
@@ -77,7 +77,7 @@ class ImpressionLog:
                 object.__setattr__(self, name, read_only(getattr(self, name)))
 
     @classmethod
-    def from_frame(cls, frame: Any, **columns: str) -> ImpressionLog:
+    def from_frame(cls, frame: DataFrame, **columns: str) -> ImpressionLog:
         """Convert a data frame or a dict of columns, named as in :func:`rankwright.read_log`.
 
         >>> frame = {"query": [1, 1], "item": [7, 8], "clicked": [0, 1]}

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankwright._typing import Column, FloatArray, IntArray
+from rankwright._typing import Column, DataFrame, FloatArray, IntArray
 from rankwright.data import vocabulary
 from rankwright.data.behavior.ratings import Ratings, columns_by_role, encode_pairs, in_int64
 from rankwright.data.behavior.times import as_times
@@ -133,7 +133,7 @@ class Interactions(UsersAndItems):
     @classmethod
     def from_frame(
         cls,
-        frame: Any,
+        frame: DataFrame,
         *,
         user: str | None = None,
         item: str | None = None,

@@ -140,7 +140,7 @@ class Ratings(UsersAndItems):
     @classmethod
     def from_frame(
         cls,
-        frame: Any,
+        frame: DataFrame,
         *,
         user: str | None = None,
         item: str | None = None,

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankwright._typing import FloatArray, IntArray
+from rankwright._typing import FloatArray, IntArray, MatrixLike
 from rankwright.data.behavior.impressions import ImpressionLog
 from rankwright.data.items import Items
 from rankwright.data.queries import Queries
@@ -66,7 +66,7 @@ class ClickRelevance:
         """
         return Grades(self.relevance, self.queries, sample_weight=self.weight, magnitude=True)
 
-    def fit(self, ranker: Any, X: Any, *, qid: Any = None) -> Any:
+    def fit(self, ranker: Any, X: MatrixLike, *, qid: ArrayLike | None = None) -> Any:
         """Fit a ranker to weighted pairs if it supports them, otherwise to integer grades.
 
         ``qid`` is used only with ``normalize="query"`` and defaults to the queries of the table. If

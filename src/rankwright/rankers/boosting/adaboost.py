@@ -115,7 +115,7 @@ class AdaBoostRanker(BoostedThresholds):
         self.smoothing = smoothing
         self.early_stopping = early_stopping
 
-    def _fit(self, X: Any, feedback: Feedback, validation: Validation | None = None) -> None:
+    def _fit(self, X: Matrix, feedback: Feedback, validation: Validation | None = None) -> None:
         assert isinstance(feedback, Grades)
         rows = _RowWeights(feedback, self.rel)
         smoothing = self.smoothing or 1.0 / (2.0 * max(len(rows.rows), rows.weight.sum(), 2.0))

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwright._typing import FloatArray, IntArray
+from rankwright._typing import FloatArray, IntArray, Matrix
 from rankwright.data.vocabulary import Hashes, hash_rows, mix
 from rankwright.feedback.base import Grades
 from rankwright.rankers.boosting.binning import MISSING, QuantileBins, column, find_edges
@@ -49,7 +49,7 @@ class LevelCodes:
     n_levels: dict[int, int]
 
     @classmethod
-    def of(cls, bins: QuantileBins, X: Any, rows: IntArray | None, pool: Any) -> Self:
+    def of(cls, bins: QuantileBins, X: Matrix, rows: IntArray | None, pool: Any) -> Self:
         return cls.coded(bins, bins.encode(X, rows, pool), level_numbers(bins, X, rows))
 
     @classmethod
@@ -74,7 +74,7 @@ class LevelCodes:
 
 
 def level_numbers(
-    bins: QuantileBins, X: Any, rows: IntArray | None
+    bins: QuantileBins, X: Matrix, rows: IntArray | None
 ) -> dict[int, NDArray[np.int32]]:
     """The numbers of the levels of each feature that has many."""
     if not bins.ordered.any():

@@ -331,7 +331,7 @@ def round_scores(weak: Any, X: Matrix, absent_abstains: bool = False) -> FloatAr
     return single.scorer(1).decision_function(X)
 
 
-def feature_parts(scorer: Any, X: Any) -> FloatArray:
+def feature_parts(scorer: Any, X: Matrix) -> FloatArray:
     """What each feature adds to the score of each row, for an ``Additive`` or ``Slopes``."""
     parts = np.zeros((X.shape[0], scorer.n_inputs))
     for rows, i, column in columns_of(X, scorer.feature, scorer.absent_abstains):
@@ -339,7 +339,7 @@ def feature_parts(scorer: Any, X: Any) -> FloatArray:
     return parts
 
 
-def baseline(scorer: Scorer, X: Any) -> FloatArray | None:
+def baseline(scorer: Scorer, X: Matrix) -> FloatArray | None:
     """The mean of :func:`feature_parts` over (some) training rows; None for other scorers."""
     if not isinstance(scorer, Additive | Slopes):
         return None

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from rankwright._typing import BoolArray, FloatArray, IntArray, Matrix
+from rankwright._typing import BoolArray, FloatArray, IntArray, Matrix, MatrixLike
 from rankwright.exceptions import DataError, ParameterError
 from rankwright.rankers.base import Ranker
 from rankwright.rankers.boosting.ensemble import (
@@ -33,7 +33,7 @@ class Explained(Ranker):
 
     _family: ClassVar = "boosting"
 
-    def shap_values(self, X: Any) -> FloatArray:
+    def shap_values(self, X: MatrixLike) -> FloatArray:
         """Compute Shapley values: how much each feature moves a score from the expected value.
 
         The values of a row add up to its score minus ``expected_value_``. For trees they are the
@@ -237,7 +237,7 @@ def _columns(rows: list[Any], width: int) -> FloatArray:
     return np.ascontiguousarray(np.array(rows, np.float64).reshape(len(rows), width).T)
 
 
-def tree_shap(trees: Trees, X: Any) -> FloatArray:
+def tree_shap(trees: Trees, X: Matrix) -> FloatArray:
     """Path-dependent Shapley values of a sum of trees, (n_rows, n_inputs)."""
     paths = leaf_paths(trees)
     values = np.zeros((X.shape[0], trees.n_inputs))

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rankwright._typing import FloatArray
+from rankwright._typing import FloatArray, Matrix
 from rankwright.exceptions import DegenerateDataWarning, ParameterError
 from rankwright.feedback.base import Feedback, Grades
 from rankwright.feedback.pair_losses import Batch, all_batches
@@ -139,7 +139,7 @@ class FRank(BoostedThresholds):
                 "has no constraint. Use cumulative=False, or choice='loss'."
             )
 
-    def _fit(self, X: Any, feedback: Feedback, validation: Validation | None = None) -> None:
+    def _fit(self, X: Matrix, feedback: Feedback, validation: Validation | None = None) -> None:
         loss = FidelityLoss(all_batches(feedback, None, X, by_query=True), feedback)
         rounds: list[WeakRanking] = []
         losses = [loss.value]

@@ -14,12 +14,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_monotonic_cst, check_is_fitted
 
-from rankwright._typing import BoolArray, FloatArray, IntArray, MatrixLike
+from rankwright._typing import BoolArray, FloatArray, IntArray, Matrix, MatrixLike, RandomState
 from rankwright.data.columns import Encoding, Rules, fit_encoding
 from rankwright.data.inputs import columns_of, columns_of_dicts
 from rankwright.data.vocabulary import Hashes, mix
 from rankwright.exceptions import ParameterError
-from rankwright.feedback.base import Grades
+from rankwright.feedback.base import Feedback, Grades
 from rankwright.feedback.losses import loss_names
 from rankwright.feedback.pair_weights import pointers
 from rankwright.rankers import schema
@@ -336,7 +336,7 @@ class LambdaMART(BoostedRanker):
         callbacks: Any = None,
         verbose: int = 0,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> None:
         self.n_estimators = n_estimators
         self.learning_rate = learning_rate
@@ -463,7 +463,7 @@ class LambdaMART(BoostedRanker):
         )
 
     def _train(
-        self, X: Any, feedback: Any, validation: Validation | None, **arguments: Any
+        self, X: Matrix, feedback: Feedback, validation: Validation | None, **arguments: Any
     ) -> None:
         start = arguments.get("start", FROM_ZERO)
         self._seen = X, feedback, validation, start
@@ -557,7 +557,7 @@ class LambdaMART(BoostedRanker):
 
     def _boost(
         self,
-        X: Any,
+        X: Matrix,
         feedback: Grades,
         losses: Gradients,
         start: FloatArray,

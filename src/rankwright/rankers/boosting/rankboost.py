@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from rankwright._typing import FloatArray, RandomState
+from rankwright._typing import FloatArray, Matrix, MatrixLike, RandomState
 from rankwright.data.queries import Queries
 from rankwright.exceptions import DegenerateDataWarning, ParameterError
 from rankwright.feedback.base import Feedback, Grades, as_grades
@@ -233,7 +233,7 @@ class RankBoost(BoostedRanker):
 
     def _fit(
         self,
-        X: Any,
+        X: Matrix,
         feedback: Feedback,
         validation: Validation | None = None,
         start: Start = FROM_ZERO,
@@ -338,7 +338,9 @@ class RankBoost(BoostedRanker):
             )
         return StepCurve(*scorer.curve(number))
 
-    def bounds(self, X: Any, y: ArrayLike, *, qid: Any = None, delta: float = 0.05) -> Bounds:
+    def bounds(
+        self, X: MatrixLike, y: ArrayLike, *, qid: Any = None, delta: float = 0.05
+    ) -> Bounds:
         """Compare the share of misordered pairs of given rows with Theorems 1 and 3.
 
         Parameters

@@ -80,7 +80,7 @@ class TrainingResult:
 
 
 def boost(
-    model: Any, X: Any, feedback: Feedback, validation: Validation | None, start: FloatArray
+    model: Any, X: Matrix, feedback: Feedback, validation: Validation | None, start: FloatArray
 ) -> TrainingResult:
     """Train with the parameters of a RankBoost, from the scores ``start`` on."""
     with Team.for_rows(X) as pool:
@@ -113,7 +113,7 @@ def boost(
     )
 
 
-def in_order(feedback: Feedback, X: Any) -> tuple[Feedback, Hashes | None]:
+def in_order(feedback: Feedback, X: Matrix) -> tuple[Feedback, Hashes | None]:
     """Grades with queries in the order of their content, and a key of the order of rows.
 
     So sums do not depend on the order in which rows and queries are given, nor on the ids.
@@ -144,7 +144,7 @@ def smoothing_of(model: BaseEstimator, pairs: PairDistribution) -> float:
     return float(1.0 / (2.0 * max(pairs.n_pairs, pairs.weight, 2.0)))
 
 
-def _learner(model: Any, X: Any, pairs: PairDistribution, pool: Team) -> WeakLearner:
+def _learner(model: Any, X: Matrix, pairs: PairDistribution, pool: Team) -> WeakLearner:
     smoothing = smoothing_of(model, pairs)
     if not isinstance(model.estimator, str | TreeRanking):
         return EstimatorLearner(model, X[pairs.rows], smoothing)

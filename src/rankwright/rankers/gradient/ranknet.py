@@ -380,7 +380,7 @@ class _Standardization(NamedTuple):
     center: FloatArray | None = None
 
     @classmethod
-    def of(cls, X: Any, weight: FloatArray) -> _Standardization:
+    def of(cls, X: Matrix, weight: FloatArray) -> _Standardization:
         total = weight.sum()
         share = weight / total if total > 0 else np.full(len(weight), 1.0 / len(weight))
         mean = np.asarray(X.T @ share).ravel()

@@ -216,9 +216,9 @@ class RelaxationRanker(Ranker):
         X: MatrixLike,
         y: ArrayLike,
         *,
-        qid: Any = None,
-        eval_set: Any = None,
-        eval_qid: Any = None,
+        qid: ArrayLike | None = None,
+        eval_set: tuple[MatrixLike, ArrayLike] | None = None,
+        eval_qid: ArrayLike | None = None,
     ) -> Self:
         """Fit from scratch: make ``max_iter`` passes over the rows.
 

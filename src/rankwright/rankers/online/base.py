@@ -89,7 +89,7 @@ class Examples(NamedTuple):
     order: IntArray
 
     @classmethod
-    def of(cls, X: Any, grade: IntArray, order: IntArray) -> Examples:
+    def of(cls, X: Matrix, grade: IntArray, order: IntArray) -> Examples:
         # Read-only views, whatever the arrays are: kernels are compiled for one kind.
         if isinstance(X, np.ndarray):
             return cls(read_only(X), None, None, None, grade, order)
@@ -214,9 +214,9 @@ class OnlineRanker(Ranker):
         X: MatrixLike,
         y: ArrayLike,
         *,
-        qid: Any = None,
-        eval_set: Any = None,
-        eval_qid: Any = None,
+        qid: ArrayLike | None = None,
+        eval_set: tuple[MatrixLike, ArrayLike] | None = None,
+        eval_qid: ArrayLike | None = None,
     ) -> Self:
         """Fit from scratch: make ``max_iter`` passes over the rows, in the order given.
 

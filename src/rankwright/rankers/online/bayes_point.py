@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from rankwright._typing import FloatArray, IntArray, RandomState
+from rankwright._typing import FloatArray, IntArray, Matrix, MatrixLike, RandomState
 from rankwright.exceptions import DegenerateDataWarning
 from rankwright.feedback.base import Feedback, Grades
 from rankwright.rankers import checks, schema
@@ -106,7 +106,7 @@ class BayesPoint(Ranker):
         self.random_state = random_state
 
     @explains_names
-    def fit(self, X: Any, y: ArrayLike, *, qid: Any = None) -> Self:  # type: ignore[override]
+    def fit(self, X: MatrixLike, y: ArrayLike, *, qid: ArrayLike | None = None) -> Self:  # type: ignore[override]
         """Train the members, each on all rows in a different order.
 
         Parameters
@@ -133,7 +133,7 @@ class BayesPoint(Ranker):
         checks.check_training_scores(self, X, largest, has_order=len(self.classes_) > 1)
         return self
 
-    def _fit(self, X: Any, feedback: Grades) -> None:
+    def _fit(self, X: Any, feedback: Any) -> None:
         order, rng = repeated_rows(feedback), check_random_state(self.random_state)
         base, square = self._base(), self._is_pairwise()
         seeds = rng.randint(2**31 - 1, size=self.n_estimators).tolist()
@@ -147,7 +147,7 @@ class BayesPoint(Ranker):
 
         self._keep(X, map_blocks(train, seeds))
 
-    def _keep(self, X: Any, trained: list[tuple[Any, IntArray]]) -> None:
+    def _keep(self, X: Matrix, trained: list[tuple[Any, IntArray]]) -> None:
         members, n = [member for member, _ in trained], len(trained)
         self.classes_ = members[0].classes_
         self.n_mistakes_ = sum(member.n_mistakes_ for member in members)
@@ -164,7 +164,7 @@ class BayesPoint(Ranker):
         # Rounding must not undo the order of equal thresholds.
         self.thresholds_ = np.maximum.accumulate(np.mean(thresholds, axis=0))
 
-    def _keep_support(self, X: Any, dual: FloatArray) -> None:
+    def _keep_support(self, X: Matrix, dual: FloatArray) -> None:
         self.support_ = np.flatnonzero(dual)
         rows = X[self.support_]
         self.support_vectors_ = np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows)

@@ -232,7 +232,7 @@ class SupportRanker(OnlineRanker):
             order = np.argsort(first)
             self._set_support(rows[first[order]], numbers[order], merged[order])
 
-    def _fit(self, X: Any, *feedback: Any) -> None:
+    def _fit(self, X: Matrix, *feedback: Any) -> None:
         gram = self._gram(self.n_features_in_)
         if gram is not None:
             gram.check_square(X)

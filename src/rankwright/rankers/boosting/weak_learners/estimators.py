@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 
 from rankwright._typing import FloatArray, MatrixLike
@@ -95,7 +96,7 @@ class WeakEstimator(Protocol):
     least squares is a good weak learner; constants end the training.
     """
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: MatrixLike, y: ArrayLike) -> Self:
         """Learn from rows (n_rows, n_features) and potentials (n_rows,), which add up to 0."""
 
     def predict(self, X: MatrixLike) -> Any:
