@@ -106,6 +106,9 @@ class Client:
     def models(self) -> Any:
         return self._get("/v1/models")
 
+    def model(self, version: str) -> Any:
+        return self._get(f"/v1/models/{quote(version, safe='')}")
+
     def upload(self, content: bytes, name: str = "model", *, activate: bool = False) -> Any:
         """Upload a model file; the same bytes have the same version."""
         options = {"name": name, "activate": str(activate).lower()}

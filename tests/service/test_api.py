@@ -229,6 +229,9 @@ def test_models_are_uploaded_activated_rolled_back_and_deleted(serve, files, tmp
     assert again.post("/v1/rank", {"items": [], "model": "new"}).status_code == 404
     listed = again.get("/v1/models").json()
     assert [model["version"] for model in listed["models"]] == [old]
+    for name in (old, "linear"):
+        assert again.get(f"/v1/models/{name}").json() == listed["models"][0]
+    assert again.get("/v1/models/new").status_code == 404
     assert listed["models"][0]["features"][0] == "f1"
 
 

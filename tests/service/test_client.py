@@ -40,6 +40,7 @@ CALLS = [
     lambda c: c.fuse({"a": ["x"], "b": ["y"]}, n=1),
     lambda c: c.feedback("e", clicks=["d1"]),
     lambda c: c.models(),
+    lambda c: c.model("shop"),
     lambda c: c.upload(b"x", "shop", activate=True),
     lambda c: c.activate("shop"),
     lambda c: c.rollback(),

@@ -51,6 +51,10 @@ def list_models(service: Service, call: Call) -> types.ModelList:
     return types.ModelList(models.infos(), models.active_versions(), models.note)
 
 
+def show_model(service: Service, call: Call) -> types.ModelInfo:
+    return service.models.info(call.path["version"])
+
+
 async def upload_model(service: Service, call: Call) -> types.ModelInfo:
     options = call.query()
     info = await asyncio.to_thread(service.models.upload, call.body, options["name"], "upload")
@@ -200,6 +204,8 @@ OPERATIONS = (
     Operation("GET", MODELS, list_models, "List the models.", "rank", answer=types.ModelList),
     Operation("POST", MODELS, upload_model, "Upload a model file.", "admin", bytes,
               types.ModelInfo, (NAME, ACTIVATE), 201),
+    Operation("GET", f"{MODELS}/{{version}}", show_model, "What one model is.", "rank",
+              answer=types.ModelInfo, parameters=(VERSION,), problems=(404,)),
     Operation("POST", f"{MODELS}/rollback", roll_back, "Undo the last activation.", "admin",
               answer=types.ModelInfo, problems=(409,)),
     Operation("POST", f"{MODELS}/{{version}}/activate", activate_model,
