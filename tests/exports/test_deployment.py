@@ -61,7 +61,7 @@ def test_an_ensemble_of_fitted_models_is_judged_by_them() -> None:
     trees = rw.LambdaMART(n_estimators=2).fit(X, y)
     assert holds("lightgbm", rw.RankEnsemble.from_fitted([trees, trees]))
     mixed = rw.RankEnsemble.from_fitted([trees, rw.RankSVM().fit(X, y)])
-    assert [to for to in TARGETS if holds(to, mixed)] == ["vespa", "onnx", "sql"]
+    assert [to for to in TARGETS if holds(to, mixed)] == ["vespa", "onnx", "sql", "python"]
 
 
 class Stranger(rw.Ranker):

@@ -68,7 +68,7 @@ def test_an_ensemble_of_linear_models_is_one_linear_model(to: str, tmp_path: Pat
     assert certificate.status == ("order only" if to == "solr" else "exact")
 
 
-@pytest.mark.parametrize("to", ["onnx", "sql", "vespa"])
+@pytest.mark.parametrize("to", ["onnx", "sql", "vespa", "python"])
 @pytest.mark.parametrize("model", [MIXED, RICH], ids=["linear and trees", "all"])
 def test_a_sum_of_kinds_goes_where_sums_go(model: Any, to: str, tmp_path: Path) -> None:
     certificate = rw.export(model.fit(**FIT), tmp_path / "model", to)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -364,3 +366,20 @@ def _sha(path: Path) -> str:
     import hashlib
 
     return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_an_exported_python_module_needs_the_standard_library_only(tmp_path: Path) -> None:
+    X, y = np.random.default_rng(0).normal(size=(60, 2)), np.arange(60) % 3
+    model = rw.PRank().fit(X, y)
+    path = tmp_path / "score.py"
+    rw.export(model, path, "python", feature_names=['a "b"', "c\n"], missing="never")
+    code = "from score import grade, score; import json, sys; rows = json.loads(sys.argv[1])"
+    code += "; print(json.dumps([[score(row), grade(row)] for row in rows]))"
+    rows = json.dumps([{'a "b"': a, "c\n": c} for a, c in X.tolist()])
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code, rows], cwd=tmp_path, capture_output=True, text=True,
+        check=True,
+    )  # fmt: skip
+    scores, grades = np.array(json.loads(done.stdout)).T
+    np.testing.assert_allclose(scores, model.decision_function(X), rtol=1e-12)
+    np.testing.assert_array_equal(grades, model.predict(X))

@@ -336,7 +336,16 @@ def _open_judged(data: str, table: sh.TableOptions, first: Any) -> Any:
 
 
 Target = Literal[
-    "elasticsearch", "opensearch", "solr", "vespa", "onnx", "xgboost", "lightgbm", "ranklib", "sql"
+    "elasticsearch",
+    "opensearch",
+    "solr",
+    "vespa",
+    "onnx",
+    "xgboost",
+    "lightgbm",
+    "ranklib",
+    "sql",
+    "python",
 ]
 
 

@@ -21,6 +21,7 @@ from rankwright.exports.target import Options, Support, Target, json_of
 from rankwright.exports.targets.elasticsearch import Elasticsearch, OpenSearch
 from rankwright.exports.targets.lightgbm import LightGBM
 from rankwright.exports.targets.onnx import Onnx
+from rankwright.exports.targets.python import Python
 from rankwright.exports.targets.ranklib import RankLib
 from rankwright.exports.targets.solr import Solr
 from rankwright.exports.targets.sql import DIALECTS, Sql
@@ -30,12 +31,12 @@ from rankwright.features.fitted import FittedFeatures
 from rankwright.rankers.preprocessing import encoding_of
 from rankwright.scoring.sums import Sum
 
-_ALL = (Elasticsearch, OpenSearch, Solr, Vespa, Onnx, XGBoost, LightGBM, RankLib, Sql)
+_ALL = (Elasticsearch, OpenSearch, Solr, Vespa, Onnx, XGBoost, LightGBM, RankLib, Sql, Python)
 TARGETS: dict[str, Target] = {kind.name: kind() for kind in _ALL}
 
 
 # Of a file that holds a model for a target; JSON otherwise.
-EXTENSIONS = {"vespa": "profile", "onnx": "onnx", "sql": "sql"}
+EXTENSIONS = {"vespa": "profile", "onnx": "onnx", "sql": "sql", "python": "py"}
 EXTENSIONS |= {"lightgbm": "lightgbm.txt", "ranklib": "ranklib.txt"}
 
 
@@ -73,7 +74,7 @@ def export(
         :func:`rankwright.load` or :func:`rankwright.load_scorer` returns
     path : the file to write; related files are written next to it
     to : {"elasticsearch", "opensearch", "solr", "vespa", "onnx", "xgboost", "lightgbm", \
-"ranklib", "sql"}
+"ranklib", "sql", "python"}
     feature_names : sequence of str or None
         Names of the features in the target, in the order of the model's; by default those the model
         was trained with, else feature_1, feature_2 ...

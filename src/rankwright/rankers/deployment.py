@@ -41,6 +41,7 @@ HOLDS: dict[str, frozenset[str]] = {
     "lightgbm": frozenset({"trees"}),
     "ranklib": _LISTS,
     "sql": _FORMULAS,
+    "python": _FORMULAS,
 }
 
 
@@ -55,7 +56,7 @@ def holds(target: str, model: BaseEstimator) -> bool:
     Parameters
     ----------
     target : {"elasticsearch", "opensearch", "solr", "vespa", "onnx", "xgboost", "lightgbm", \
-"ranklib", "sql"}
+"ranklib", "sql", "python"}
     model : a ranker, the class of one, an ensemble, or a pipeline that ends in one
 
     Examples
