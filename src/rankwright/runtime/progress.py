@@ -17,12 +17,12 @@ from typing import Any
 SECONDS = 10.0  # between two lines where there is no terminal
 
 _lock = RLock()
-_tasks: list[Task] = []  # what is being done, the outermost first
+_tasks: list[Work] = []  # what is being done, the outermost first
 _interruption = ""  # of the innermost task
 _display: Display | None = None
 
 
-class Task:
+class Work:
     """Work that takes time: what it is, how far it is, and a note such as the best score so far."""
 
     def __init__(self, title: str | Callable[[], str], total: int | None, unit: str) -> None:
@@ -58,7 +58,7 @@ class Task:
 @contextmanager
 def task(
     title: str | Callable[[], str], total: int | None = None, *, unit: str = "", active: bool = True
-) -> Iterator[Task]:
+) -> Iterator[Work]:
     """Show a task until the block ends; without ``active`` nothing is shown.
 
     Parameters
@@ -77,7 +77,7 @@ def task(
     ...     print(work)
     training RankSVM, 1 of 5 folds, best NDCG@10 0.41
     """
-    work = Task(title, total, unit)
+    work = Work(title, total, unit)
     if not active:
         yield work
         return
@@ -111,7 +111,7 @@ def is_terminal() -> bool:
     return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
 
-def _begin(work: Task) -> None:
+def _begin(work: Work) -> None:
     global _display
     work.shown = True
     with _lock:
@@ -121,7 +121,7 @@ def _begin(work: Task) -> None:
         _display.refresh(work)
 
 
-def _end(work: Task) -> None:
+def _end(work: Work) -> None:
     global _display
     with _lock:
         _tasks.remove(work)
@@ -151,9 +151,9 @@ class Lines:
                 seconds = time.perf_counter() - self._start
                 print(f"{text} ({seconds:.0f} s so far)", file=sys.stderr, flush=True)
 
-    def refresh(self, work: Task) -> None: ...
+    def refresh(self, work: Work) -> None: ...
 
-    def remove(self, work: Task) -> None: ...
+    def remove(self, work: Work) -> None: ...
 
     def say(self, line: str) -> None:
         print(line, file=sys.stderr, flush=True)
@@ -195,7 +195,7 @@ class Bars:
         )
         self._progress.start()
 
-    def refresh(self, work: Task) -> None:
+    def refresh(self, work: Work) -> None:
         if not work.shown:
             return
         fields: dict[str, Any] = {"count": work.count(), "note": work.remark()}
@@ -203,7 +203,7 @@ class Bars:
             work._row = self._progress.add_task(work.name(), total=work.total, **fields)
         self._progress.update(work._row, completed=work.done, description=work.name(), **fields)
 
-    def remove(self, work: Task) -> None:
+    def remove(self, work: Work) -> None:
         self._progress.remove_task(work._row)
 
     def say(self, line: str) -> None:

@@ -446,7 +446,7 @@ class AutoRanker(BestRanker):
         candidate: BaseEstimator,
         plan: CrossFitting,
         clock: _Clock,
-        work: progress.Task,
+        work: progress.Work,
     ) -> CandidateResult | str:
         start, n_models = time.perf_counter(), plan.n_models
         stop = None if self.time_limit is None else clock.is_over
@@ -494,7 +494,7 @@ class AutoRanker(BestRanker):
         key: str,
         rows: TrainingRows,
         valid: TrainingRows | None,
-        work: progress.Task,
+        work: progress.Work,
         stop: Callable[[], bool] | None = None,
     ) -> Any:
         """The fitted model, from the checkpoint if it is there."""
@@ -516,7 +516,7 @@ class AutoRanker(BestRanker):
         key: str,
         plan: CrossFitting,
         number: int,
-        work: progress.Task,
+        work: progress.Work,
     ) -> Any:
         """The model with this many rounds: the first ones of it, or trained again."""
         name = "n_estimators" if "n_estimators" in model.get_params() else "max_iter"

@@ -208,7 +208,7 @@ def request_weights(model: BaseEstimator) -> None:
 
 @contextmanager
 def watching(
-    model: BaseEstimator, work: progress.Task, stop: Callable[[], bool] | None = None
+    model: BaseEstimator, work: progress.Work, stop: Callable[[], bool] | None = None
 ) -> Iterator[None]:
     """Show the rounds of a ranker, if that does not slow it down, and end it by ``stop``."""
     shows = work.shown and hasattr(model, "warm_start")

@@ -315,7 +315,7 @@ class RankSearchCV(BestRanker):
 class _Watched:
     """A scorer that prints a line for each fit and shows the best combination so far."""
 
-    def __init__(self, scorer: Any, n_folds: int, work: progress.Task) -> None:
+    def __init__(self, scorer: Any, n_folds: int, work: progress.Work) -> None:
         self.scorer, self.n_folds, self.work = scorer, n_folds, work
         self.scores: dict[str, list[float]] = defaultdict(list)  # of the folds, by combination
         self.lock = threading.Lock()
