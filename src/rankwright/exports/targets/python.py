@@ -70,7 +70,7 @@ class Source(Language):
         self.variables = {name: f"x{i}" for i, name in enumerate(names)}
 
     def number(self, value: float) -> Text:
-        text = repr(float(value))
+        text = repr(float(value)) if np.isfinite(value) else f'float("{value}")'
         return f"({text})" if value < 0 else text
 
     def feature(self, name: str, takes_nan: bool) -> Text:
