@@ -2,10 +2,12 @@
 
 40,000 rows in queries of 20: 14 numeric columns, a category of 273 levels with normal effects and
 one of 30 levels without any. CPU time of one thread; three quarters of the queries are trained on.
+The last part asks a service.
 """
 
 from __future__ import annotations
 
+import json
 import tempfile
 import time
 from collections.abc import Callable
@@ -13,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from benchmarks.serve_load import Server, measure, post
 
 import rankwright as rw
 from rankwright.scoring import base
@@ -71,6 +74,33 @@ def run() -> None:
             report(f"{tree}, {kind}", seconds, scorer.decision_function, *test)
     _lightgbm(X[train], y[train], qid[train], test)
     _catboost(X[train], y[train], qid[train], test)
+    _service(X[train], y[train], qid[train], test[0])
+
+
+def _service(X: Any, y: Any, qid: Any, rows: Any) -> None:
+    """CPU of a request of 100 rows, for a numeric and a categorical model and LightGBM's file."""
+    from lightgbm import LGBMRanker
+
+    items = [{"id": str(k), "features": row} for k, row in enumerate(rows[:100].tolist())]
+    requests = [post("/v1/rank", json.dumps({"query": "q", "items": items}).encode())]
+    with tempfile.TemporaryDirectory() as folder:
+        files = {}
+        for name, columns in (("codes as numbers", None), ("categorical", CATEGORICAL)):
+            files[name] = str(Path(folder) / f"{len(files)}.rw")
+            model = rw.LambdaMART(n_estimators=N_TREES, categorical_features=columns, n_jobs=1)
+            rw.save(model.fit(X, y, qid=qid), files[name])
+        files["LightGBM's file"] = str(Path(folder) / "model.txt")
+        peer = LGBMRanker(n_estimators=N_TREES, n_jobs=1, verbose=-1)
+        peer.fit(X, y, group=np.bincount(qid), categorical_feature=CATEGORICAL)
+        peer.booster_.save_model(files["LightGBM's file"])
+        print("\nrankwright serve, 100 rows a request: CPU in ms")
+        for name, path in files.items():
+            server = Server.service(folder, path, "--store", f"{len(name)}.db")
+            server.wait_until_ready()
+            measure(server, requests, 250, 1)
+            _, seconds = measure(server, requests, 1000, 1)
+            server.stop()
+            print(f"{name:32} {1e3 * seconds:9.3f}", flush=True)
 
 
 def _lightgbm(X: Any, y: Any, qid: Any, test: Any) -> None:
