@@ -21,7 +21,7 @@ from rankwright.exceptions import (
     Setting,
 )
 from rankwright.metrics.measure import Measure, parse_measures
-from rankwright.metrics.ranked_lists import ListBlock, list_blocks, query_blocks
+from rankwright.metrics.ranked_lists import QueryBlock, list_blocks, query_blocks
 from rankwright.metrics.scores import Scores
 from rankwright.runtime import current_engine, map_jobs, ranges
 
@@ -224,7 +224,7 @@ def _without(columns: Columns, name: str) -> Columns:
 def _measured(
     measures: list[Measure],
     params: list[dict[str, Any]],
-    blocks: Iterable[ListBlock],
+    blocks: Iterable[QueryBlock],
     scores: NDArray[Any],
     ties: str,
     n_queries: int,

@@ -67,7 +67,7 @@ class RankedLists:
     grades: FloatArray  # (n_rows, width), in the order of the scores
     others: Mapping[str, FloatArray] = field(default_factory=dict)  # "predictions", "judged"
     ties: TieGroups | None = None  # to average over; None without ties, or if a rule broke them
-    block: ListBlock | None = None  # where the lists come from
+    block: QueryBlock | None = None  # where the lists come from
     row: IntArray | None = None  # which rows of the block they are; None if all
     _cache: dict[Any, Any] = field(default_factory=dict, repr=False)
 
@@ -158,7 +158,7 @@ class RankedLists:
 
 
 @dataclass(frozen=True, eq=False)
-class ListBlock:
+class QueryBlock:
     """A block of queries before it is sorted, for one or several scores of the same items."""
 
     query: IntArray  # (n_rows,) which query each row is
@@ -173,12 +173,12 @@ class ListBlock:
         yield from _split(_sort(self, cut, ties), ties)
 
 
-def list_blocks(queries: Queries, columns: Mapping[str, NDArray[Any]]) -> Iterator[ListBlock]:
+def list_blocks(queries: Queries, columns: Mapping[str, NDArray[Any]]) -> Iterator[QueryBlock]:
     """Blocks of queries of similar size, with these columns: grades, and others."""
     for query in query_blocks(queries):
         items = _rows(queries, query)
         cut = {name: _cut(column, items) for name, column in columns.items()}
-        yield ListBlock(query, queries.sizes[query], items, cut)
+        yield QueryBlock(query, queries.sizes[query], items, cut)
 
 
 def ranked_lists(
@@ -238,7 +238,7 @@ def _cut(column: NDArray[Any], rows: IntArray) -> FloatArray:
     return values
 
 
-def _sort(block: ListBlock, cut: dict[str, FloatArray], ties: str) -> RankedLists:
+def _sort(block: QueryBlock, cut: dict[str, FloatArray], ties: str) -> RankedLists:
     key = -cut["scores"]
     filled = np.isnan(key) if block.sizes.min() < key.shape[1] else None
     if filled is not None and not np.isposinf(key).any():

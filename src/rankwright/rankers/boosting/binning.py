@@ -239,7 +239,7 @@ class BinnedRows(NamedTuple):
 
     Splits of a number send the codes above a threshold to the right. Those of a categorical feature
     with few levels send one level there. A feature with many levels is split as a number whose
-    codes are in the order of a statistic of the levels, which each tree computes anew; the
+    codes are in the order of a statistic of the levels, which each tree computes for itself; the
     side on the right must have the higher value.
     """
 

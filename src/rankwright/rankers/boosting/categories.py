@@ -3,7 +3,7 @@
 A tree splits such a feature as if it were a number: the statistic of the row's level, its gradient
 over its Hessian (the step that would be right for the level alone), shrunk towards 0. A row's own
 gradient must not be in it, or levels of few rows would tell the tree what it is to learn. So
-queries are drawn into a few folds anew for each tree, and a row has the statistic of its level in
+queries are drawn into a few folds for each tree, and a row has the statistic of its level in
 the other folds. Scores are made with the statistic of all folds.
 
 The statistic without a fold has an error against that fold: where the sum of a level is near 0,
@@ -111,7 +111,7 @@ def fold_keys(
 
 
 class Folds(NamedTuple):
-    """The keys by which rows are drawn into folds: each tree draws anew."""
+    """The keys by which rows are drawn into folds, once for each tree."""
 
     distinct: Hashes
     inverse: IntArray  # (n_rows,) which of them each row has

@@ -161,7 +161,7 @@ class LambdaMART(BoostedRanker):
     categorical_features : bool mask, feature numbers, feature names, or None
         Features whose values are categories: numbers, or columns of text or of a ``category`` type,
         whose levels are stored with the model. Up to four levels are split one against the rest.
-        More are put in the order of a statistic, anew for each tree: the gradient of their rows
+        More are put in the order of a statistic, for each tree: the gradient of their rows
         over the Hessian, in which the rows of a query do not count for the query itself. So levels
         of few rows are not learned by heart. Levels that training did not have have the statistic
         0, and missing values a side of their own.
