@@ -126,7 +126,7 @@ def scan_block(bins, shared, growth, block, scratch):
             best.leader[leaf] = best.gain[block, leaf]
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True, nogil=True, error_model="numpy")
 def add_right(at, goes_right, total):
     """Write the sums of the rows that go right."""
     total[:] = 0
@@ -137,7 +137,7 @@ def add_right(at, goes_right, total):
             total[1] += at[code, 1]
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True, nogil=True, error_model="numpy")
 def narrow_gain(at, total, growth):
     """The largest gain of a cut, in the bits of ``free_gains``; infinite if values are missing."""
     if at[len(at) - 1, 1] != 0:
@@ -199,7 +199,7 @@ def find_split(at, feature, bins, shared, leaf, growth, side):
         goes_right[MISSING] = default
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True, nogil=True, error_model="numpy")
 def add_up(at, n, one_level, default, bits, side):
     """Write the sums of what goes right: gradient, Hessian, rows; with missing values or not.
 
@@ -262,7 +262,7 @@ def free_gains(side, n, total, ridges, least, most):
     return best
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True, nogil=True, error_model="numpy")
 def bounded_gains(side, n, total, ridges, least, most, limits):
     """As ``free_gains`` where values have bounds; limits (bounds of the leaf, sign of the feature).
 
@@ -280,7 +280,7 @@ def bounded_gains(side, n, total, ridges, least, most, limits):
     return best
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _worth(gradient, hessian, ridge, low, high):
     """Twice what a leaf gains at its best value between two bounds, and that value."""
     value = min(max(gradient / (hessian + ridge), low), high)
