@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from copy import copy
 from functools import reduce
 from math import exp, factorial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,8 +84,7 @@ class Members(NamedTuple):
         ``span`` is (first, last + 1) of the members that learn here; None is all.
         """
         rows, n, n_thresholds = tuple(examples), len(examples.order), self.thresholds.shape[1]
-        lanes = examples.X is None or self.coef.shape[1] <= MOST_LANES
-        learn = kernels("ensembles").oap_lanes if lanes else kernels("ensembles").oap_rows
+        by_lanes = examples.X is None or self.coef.shape[1] <= MOST_LANES
 
         def run(block: tuple[int, int]) -> tuple[Moves, int]:
             moves = Moves(
@@ -93,13 +92,24 @@ class Members(NamedTuple):
                 np.zeros((n, n_thresholds), np.int64),
                 np.zeros((n if voting else 0, 3, n_thresholds + 1), np.int64),
             )
-            return moves, int(learn(rows, tuple(self), *block, tuple(draws), tuple(moves)))
+            arguments = rows, tuple(self), *block, tuple(draws), tuple(moves)
+            if by_lanes:
+                tables = _tables(block[1] - block[0], self.coef.shape[1], n_thresholds)
+                return moves, int(kernels("ensembles").oap_lanes(*arguments, tables))
+            return moves, int(kernels("ensembles").oap_rows(*arguments))
 
         moves, mistakes = zip(
             *map_blocks(run, _blocks(span or (0, len(self.coef)), n)), strict=True
         )
         total = (reduce(np.add, arrays) for arrays in zip(*moves, strict=True))
         return Moves(*total), sum(mistakes)
+
+
+def _tables(n_members: int, n_features: int, n_thresholds: int) -> tuple[NDArray[Any], ...]:
+    """Zeros that ``oap_lanes`` keeps members in, a column each, in whole vectors of 8."""
+    lanes = (n_members + 7) // 8 * 8
+    floats = (np.zeros((rows, lanes)) for rows in (n_features, n_thresholds, 7))
+    return *floats, np.zeros((2, lanes), np.uint64)
 
 
 def _blocks(span: Span, n_examples: int) -> list[Span]:

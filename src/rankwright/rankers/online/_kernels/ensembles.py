@@ -128,24 +128,23 @@ def cast_votes(X, order, coef, thresholds, counts, start, stop, votes):
 
 
 @njit(cache=True, nogil=True)
-def oap_lanes(examples, members, low, high, draws, moves):
-    """The same as ``oap_rows`` for all members of the block at once; dense or sparse rows."""
+def oap_lanes(examples, members, low, high, draws, moves, tables):
+    """The same as ``oap_rows`` for all members of the block at once; dense or sparse rows.
+
+    tables  as ``_tables`` of ``rankers.online.members`` makes them   overwritten
+    """
     X, data, indices, indptr, grade, order = examples
     coef, thresholds, correct, survived = members
+    w, c, work, words = tables
     seed, first, cutoffs = draws
     moved, moved_thresholds, votes = moves
-    n_members, n_features, n_thresholds = high - low, coef.shape[1], thresholds.shape[1]
-    lanes = (n_members + 7) // 8 * 8  # whole vectors; the lanes beyond the members draw nothing
-    w = np.zeros((n_features, lanes))
-    c = np.zeros((n_thresholds, lanes))
-    # Rows of one table each: every allocation is 0.05 s of compiling.
-    work, words = np.zeros((7, lanes)), np.zeros((2, lanes), np.uint64)
+    n_members, n_lanes, n_thresholds = high - low, w.shape[1], c.shape[0]
     n_correct, n_survived = work[0], work[1]  # whole numbers, exact; one type vectorizes best
     score, step, wrong, lowest, highest = work[2], work[3], work[4], work[5], work[6]
-    lowest[:], highest[:] = -np.inf, np.inf
     keys, bits = words[0], words[1]
+    lowest[:], highest[:] = -np.inf, np.inf
     for m in range(n_members):
-        for f in range(n_features):
+        for f in range(w.shape[0]):
             w[f, m] = coef[low + m, f]
         for r in range(n_thresholds):
             c[r, m] = thresholds[low + m, r]
@@ -156,9 +155,9 @@ def oap_lanes(examples, members, low, high, draws, moves):
         row = order[t]
         y = grade[row]
         shift = GOLDEN * np.uint64(first + t + 1)
-        for m in range(lanes):
+        for m in range(n_lanes):
             bits[m] = mix(keys[m] + shift) >> np.uint64(11)
-        for m in range(n_members, lanes):
+        for m in range(n_members, n_lanes):
             bits[m] = NEVER
         if votes.shape[0] > 0:
             lane_scores(X, data, indices, indptr, row, w, score)
@@ -188,7 +187,7 @@ def oap_lanes(examples, members, low, high, draws, moves):
                 moved[t] += total
             lane_add(X, data, indices, indptr, row, w, step)
     for m in range(n_members):
-        for f in range(n_features):
+        for f in range(w.shape[0]):
             coef[low + m, f] = w[f, m]
         for r in range(n_thresholds):
             thresholds[low + m, r] = c[r, m]
