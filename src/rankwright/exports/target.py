@@ -50,12 +50,18 @@ class Reading(NamedTuple):
 class Target(ABC):
     """A format that models are exported to."""
 
+    kinds: ClassVar[dict[str, type[Target]]] = {}  # by name
+
     name: ClassVar[str]
     dtype: ClassVar[type] = np.float64  # of features and scores in the reader
     options: ClassVar[frozenset[str]] = frozenset()  # the options of export that it takes
     tiny: ClassVar[float] = 0.0  # features up to this size are 0 to the reader
 
+    extension: ClassVar[str] = ""  # of the model's file; by default the name and json
     holds: ClassVar[str]  # what it holds, in words
+
+    def __init_subclass__(cls) -> None:
+        cls.kinds[cls.name] = cls
 
     def support(self, form: Form) -> Support:
         """Whether the format holds a model, by the table of ``rankers.deployment``."""

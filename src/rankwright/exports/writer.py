@@ -18,26 +18,11 @@ from rankwright.exports.certificate import Certificate, certify
 from rankwright.exports.feature_sets import ENGINES, engine_files, vespa_functions, vespa_name
 from rankwright.exports.form import Form, form_of
 from rankwright.exports.target import Options, Support, Target, json_of
-from rankwright.exports.targets.elasticsearch import Elasticsearch, OpenSearch
-from rankwright.exports.targets.lightgbm import LightGBM
-from rankwright.exports.targets.onnx import Onnx
-from rankwright.exports.targets.python import Python
-from rankwright.exports.targets.ranklib import RankLib
-from rankwright.exports.targets.solr import Solr
-from rankwright.exports.targets.sql import DIALECTS, Sql
-from rankwright.exports.targets.vespa import Vespa
-from rankwright.exports.targets.xgboost import XGBoost
+from rankwright.exports.targets import TARGETS
+from rankwright.exports.targets.sql import DIALECTS
 from rankwright.features.fitted import FittedFeatures
 from rankwright.rankers.preprocessing import encoding_of
 from rankwright.scoring.sums import Sum
-
-_ALL = (Elasticsearch, OpenSearch, Solr, Vespa, Onnx, XGBoost, LightGBM, RankLib, Sql, Python)
-TARGETS: dict[str, Target] = {kind.name: kind() for kind in _ALL}
-
-
-# Of a file that holds a model for a target; JSON otherwise.
-EXTENSIONS = {"vespa": "profile", "onnx": "onnx", "sql": "sql", "python": "py"}
-EXTENSIONS |= {"lightgbm": "lightgbm.txt", "ranklib": "ranklib.txt"}
 
 
 def usual_extension(to: str) -> str:
@@ -46,7 +31,7 @@ def usual_extension(to: str) -> str:
     >>> usual_extension("onnx"), usual_extension("solr")
     ('onnx', 'solr.json')
     """
-    return EXTENSIONS.get(to, f"{to}.json")
+    return TARGETS[to].extension or f"{to}.json"
 
 
 def export(

@@ -19,6 +19,7 @@ class LightGBM(Target):
     """``lightgbm.Booster(model_file=...)`` reads it; doubles throughout."""
 
     name: ClassVar[str] = "lightgbm"
+    extension: ClassVar[str] = "lightgbm.txt"
     tiny: ClassVar[float] = float(np.float32(1e-35))
 
     holds: ClassVar[str] = "LightGBM's file holds trees only"

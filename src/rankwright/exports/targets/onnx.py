@@ -28,6 +28,7 @@ class Onnx(Target):
     """
 
     name: ClassVar[str] = "onnx"
+    extension: ClassVar[str] = "onnx"
 
     holds: ClassVar[str] = "ONNX does not hold the graph of another program"
 

@@ -19,6 +19,7 @@ class Python(Target):
     """A module with ``score(row)``; a row maps names of features to numbers, None or NaN."""
 
     name: ClassVar[str] = "python"
+    extension: ClassVar[str] = "py"
 
     holds: ClassVar[str] = "it is one expression of one row"
 

@@ -36,6 +36,7 @@ class RankLib(Target):
     """``RankLib -load`` reads it; features are float32, missing ones are 0, sums are doubles."""
 
     name: ClassVar[str] = "ranklib"
+    extension: ClassVar[str] = "ranklib.txt"
     dtype: ClassVar[type] = np.float32
 
     holds: ClassVar[str] = "RankLib holds linear models and trees only"

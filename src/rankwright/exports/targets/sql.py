@@ -27,6 +27,7 @@ class Sql(Target):
     """An expression of the columns that bear the features' names; NULL and NaN are missing."""
 
     name: ClassVar[str] = "sql"
+    extension: ClassVar[str] = "sql"
     options: ClassVar[frozenset[str]] = frozenset({"dialect"})
 
     holds: ClassVar[str] = "it is one expression of one row"

@@ -28,6 +28,7 @@ class Vespa(Target):
     """A ``rank-profile`` for a schema: doubles, any rank feature as a feature."""
 
     name: ClassVar[str] = "vespa"
+    extension: ClassVar[str] = "profile"
 
     holds: ClassVar[str] = "it is one expression of one row"
 
