@@ -12,7 +12,8 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 import rankwright as rw
 from contract.instances import INSTANCES
 from rankwright.exports.writer import TARGETS, support
-from rankwright.rankers.deployment import HOLDS, holds
+from rankwright.rankers.deployment import holds
+from rankwright.scoring.kinds import HOLDS
 from rankwright.testing.inputs import make_problem
 
 PROBLEM = make_problem()

@@ -6,13 +6,14 @@ import os
 import sys
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Group, Parameter
 
 import rankwright as rw
 from rankwright.cli import _shell as sh
 from rankwright.exceptions import ParameterError
+from rankwright.scoring.kinds import HOLDS
 
 MOST_SHOWN = 6  # contributions in a line
 
@@ -335,18 +336,10 @@ def _open_judged(data: str, table: sh.TableOptions, first: Any) -> Any:
     return judged
 
 
-Target = Literal[
-    "elasticsearch",
-    "opensearch",
-    "solr",
-    "vespa",
-    "onnx",
-    "xgboost",
-    "lightgbm",
-    "ranklib",
-    "sql",
-    "python",
-]
+if TYPE_CHECKING:
+    Target = str
+else:
+    Target = Literal[*HOLDS]
 
 
 def export(

@@ -86,7 +86,7 @@ class Form:
 
     @property
     def kinds(self) -> frozenset[str]:
-        """The kinds that the model is made of, as ``rankers.deployment`` names them."""
+        """The kinds that the model is made of, as ``scoring.kinds`` names them."""
         kinds: set[str] = set().union(*(_kinds(term, len(self.names)) for term in self.terms))
         return frozenset(kinds | ({"sum"} if len(self.terms) > 1 else set()))
 

@@ -11,7 +11,7 @@ import numpy as np
 from rankwright._typing import FloatArray
 from rankwright.exceptions import Message, Setting
 from rankwright.exports.form import Form, form_of
-from rankwright.rankers.deployment import HOLDS
+from rankwright.scoring.kinds import HOLDS
 from rankwright.scoring.sums import Sum
 from rankwright.scoring.transforms import QueryScale
 
@@ -64,7 +64,7 @@ class Target(ABC):
         cls.kinds[cls.name] = cls
 
     def support(self, form: Form) -> Support:
-        """Whether the format holds a model, by the table of ``rankers.deployment``."""
+        """Whether the format holds a model, by the table of ``scoring.kinds``."""
         if form.kinds <= HOLDS[self.name]:
             return self.limits(form)
         return Support("no", f"{self.holds}, and {describe(form, HOLDS[self.name])}")

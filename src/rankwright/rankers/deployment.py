@@ -1,17 +1,4 @@
-"""Which export targets can rank with a model: the one table that exports and AutoRanker read.
-
-A model is made of these kinds, as its classes declare them (``Ranker._scores_as``):
-
-``trees``       sums of trees or of step functions, scalers folded into the thresholds
-``linear``      weighted sums, scalers folded into the weights
-``network``     tanh networks, scalers folded in
-``slopes``      weighted sums that score missing values
-``deviations``, ``kernel``, ``votes``, ``prototypes``  the scorers of these names
-``sum``         several of these, added up
-``mapped``      another map of single rows before the scorer, such as PolynomialMap
-``query``       features scaled within a query
-``rounded``     features rounded to float32 before anything but trees
-"""
+"""Whether an export target can rank with a model, fitted or not, by what its classes declare."""
 
 from __future__ import annotations
 
@@ -27,22 +14,7 @@ from rankwright.rankers.preprocessing import (
     is_known,
     is_scaler,
 )
-
-_LISTS = frozenset({"trees", "linear"})
-_FORMULAS = _LISTS | {"network", "slopes", "deviations", "kernel", "votes", "sum", "mapped"}
-
-HOLDS: dict[str, frozenset[str]] = {
-    "elasticsearch": _LISTS,
-    "opensearch": _LISTS,
-    "solr": _LISTS | {"network"},
-    "vespa": _FORMULAS,
-    "onnx": _FORMULAS | {"prototypes", "query", "rounded"},
-    "xgboost": _LISTS,
-    "lightgbm": frozenset({"trees"}),
-    "ranklib": _LISTS,
-    "sql": _FORMULAS,
-    "python": _FORMULAS,
-}
+from rankwright.scoring.kinds import HOLDS
 
 
 def holds(target: str, model: BaseEstimator) -> bool:
@@ -55,8 +27,8 @@ def holds(target: str, model: BaseEstimator) -> bool:
 
     Parameters
     ----------
-    target : {"elasticsearch", "opensearch", "solr", "vespa", "onnx", "xgboost", "lightgbm", \
-"ranklib", "sql", "python"}
+    target : str
+        A target of :func:`rankwright.export`.
     model : a ranker, the class of one, an ensemble, or a pipeline that ends in one
 
     Examples

@@ -6,7 +6,7 @@ import pkgutil
 from importlib import import_module
 
 from rankwright.exports.target import Target
-from rankwright.rankers.deployment import HOLDS
+from rankwright.scoring.kinds import HOLDS
 
 for _module in pkgutil.iter_modules(__path__, f"{__name__}."):
     import_module(_module.name)
