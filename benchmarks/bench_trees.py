@@ -245,79 +245,37 @@ def limit(options: Any) -> None:
 
 
 def threads(options: Any) -> None:
-    """Growing trees: one thread, two by the scheduler, and two by a pool asked for every job."""
+    """One and two threads: growing trees, and the whole fit, by the clock."""
     from rankwright import LambdaMART
     from rankwright.rankers.boosting.grower import Grower
 
-    plain = {name: getattr(Grower, name) for name in ("_scan", "_worker_threads")}
-    ways = {"one thread": (1, plain), "two, scheduler": (2, plain), "two, pool": (2, pool_map())}
-    inside = [0.0]
+    inside, grow = [0.0], Grower.grow
 
-    def timed(grow: Any) -> Any:
-        def run(*arguments: Any) -> Any:
-            start = time.perf_counter()
-            try:
-                return grow(*arguments)
-            finally:
-                inside[0] += time.perf_counter() - start
+    def timed(*arguments: Any) -> Any:
+        start = time.perf_counter()
+        try:
+            return grow(*arguments)
+        finally:
+            inside[0] += time.perf_counter() - start
 
-        return run
-
-    Grower.grow = timed(Grower.grow)  # type: ignore[method-assign]
-    for n, n_features in ((2_000, 46), (20_000, 46), (100_000, 46)):
+    Grower.grow = timed  # type: ignore[method-assign]
+    for n, n_features in ((2_000, 46), (20_000, 46), (100_000, 46), (300_000, 46)):
         X, y, qid = workload(n, n_features)
-        n_trees, best = max(10, min(100, 2_000_000 // n)), dict.fromkeys(ways, np.inf)
+        n_trees = max(20, min(100, 2_000_000 // n))
+        best = dict.fromkeys((1, 2), (np.inf, np.inf))
         for _ in range(options.repeats + 1):  # the first one compiles
-            for name, (n_jobs, methods) in ways.items():
-                for method, function in methods.items():
-                    setattr(Grower, method, function)
-                inside[0] = 0.0
+            for n_jobs, least in best.items():
+                inside[0], start = 0.0, time.perf_counter()
                 LambdaMART(n_estimators=n_trees, n_jobs=n_jobs, **OURS["ours"]).fit(X, y, qid=qid)
-                best[name] = min(best[name], inside[0])
-        for name, seconds in best.items():
-            gain = best["one thread"] / seconds
-            print(f"  {n:>7,} x {n_features}, {n_trees} trees, {name:14} {seconds:6.3f} s "
-                  f"{gain:5.2f} x", flush=True)  # fmt: skip
-
-
-def pool_map() -> dict[str, Any]:
-    """Methods of a Grower whose threads get a range of tasks each, twice for every job."""
-    from contextlib import nullcontext
-
-    from numba import njit
-
-    from rankwright.rankers.boosting._kernels.grower import COPIED, copy_rows, scan_block
-    from rankwright.rankers.boosting._kernels.scheduler import BOTH, START
-
-    @njit(nogil=True, error_model="numpy")  # type: ignore[untyped-decorator]
-    def copy(shared: Any, first: int, last: int) -> None:
-        for task in range(first, last):
-            copy_rows(shared, task)
-
-    @njit(nogil=True, error_model="numpy")  # type: ignore[untyped-decorator]
-    def scan(bins: Any, shared: Any, growth: Any, first: int, last: int) -> None:
-        scratch = (np.empty(256, np.int64), np.empty((4, 256)))
-        for block in range(first, last):
-            scan_block(bins, shared, growth, block, scratch)
-
-    def scan_leaves(grower: Any, leaves: Any, can_split: Any, rows: Any) -> None:
-        shared, n, slots = grower._shared, rows[1] - rows[0], (leaves[0].sums, leaves[-1].sums)
-        n_copies = 0 if n == grower.n_rows else -(-n // COPIED)
-        shared.best.leader[:] = 0.0
-        shared.job[START:] = *rows, *slots, len(leaves), n_copies, BOTH
-        for i, leaf in enumerate(leaves):
-            shared.leaves.total[i], shared.leaves.bounds[i] = leaf.total, leaf.bounds
-            shared.leaves.allowed[i] = grower._allowed(leaf)
-            shared.leaves.can_split[i] = can_split[i]
-        bins, growth, n_blocks = grower.bins, grower._growth, len(grower.bins.codes)
-        grower._pool.map(lambda span: copy(shared, *span), _halves(n_copies))
-        grower._pool.map(lambda span: scan(bins, shared, growth, *span), _halves(n_blocks))
-
-    return {"_scan": scan_leaves, "_worker_threads": lambda grower: nullcontext()}
-
-
-def _halves(n: int) -> list[tuple[int, int]]:
-    return [span for span in ((0, n // 2), (n // 2, n)) if span[0] < span[1]]
+                whole = time.perf_counter() - start
+                best[n_jobs] = min(least[0], inside[0]), min(least[1], whole)
+        for what, number in (("growing", 0), ("the fit", 1)):
+            one, two = best[1][number], best[2][number]
+            print(
+                f"  {n:>7,} x {n_features}, {n_trees:3} trees, {what}: one thread {one:6.3f} s, "
+                f"two {two:6.3f} s, {one / two:.2f} x",
+                flush=True,
+            )
 
 
 def score(options: Any) -> None:

@@ -13,12 +13,12 @@ import pytest
 
 from rankwright import LambdaMART
 from rankwright.rankers.boosting import grower
+from rankwright.rankers.boosting._kernels import barrier
 from rankwright.rankers.boosting._kernels import grower as kernels
-from rankwright.rankers.boosting._kernels import scheduler
 from rankwright.rankers.boosting.binning import QuantileBins
 from rankwright.runtime import Team
 
-pytestmark = pytest.mark.skipif(not scheduler.SHARES, reason="one thread grows all trees here")
+pytestmark = pytest.mark.skipif(not barrier.SHARES, reason="one thread grows all trees here")
 
 N_ROWS, N_FEATURES = 1_000, 22
 
@@ -42,37 +42,41 @@ def grown(one: grower.Grower, n_trees: int = 2) -> list[Any]:
     return [(n.feature, n.threshold, n.value, n.cover) for tree in trees for n in tree.nodes]
 
 
-def test_a_thread_that_starts_before_the_first_job_waits_for_it(growers: Any) -> None:
-    before = []
+@pytest.mark.parametrize("delay", [0.0, 0.02])
+def test_threads_that_start_early_or_late_wait_or_are_waited_for(
+    growers: Any, delay: float
+) -> None:
+    waiting = []
 
-    class Early(Team):
+    class Delayed(Team):
         def start(self, function: Callable[[], object]) -> list[Future[object]]:
-            calls = super().start(function)
+            calls = super().start(lambda: (time.sleep(delay), function()))
             deadline = time.monotonic() + 10
-            while not all(call.running() for call in calls) and time.monotonic() < deadline:
+            while not delay and time.monotonic() < deadline:
+                if shared._shared.team[barrier.ARRIVED] == len(calls):
+                    break
                 time.sleep(0.001)
-            time.sleep(0.01)
-            before.append(int(shared._shared.job[scheduler.TICKET]))
+            waiting.append(int(shared._shared.team[barrier.ARRIVED]))
             return calls
 
     with Team(1) as pool:
         expected = grown(growers(pool))
-    with Early(3) as pool:
+    with Delayed(3) as pool:
         for _ in range(3):
             shared = growers(pool)
             assert grown(shared) == expected
-    assert before == [scheduler.WAITING] * len(before)
+    assert waiting == [0 if delay else 2] * 6
 
 
 def test_shared_trees_end_with_the_bits_of_one_thread(growers: Any, monkeypatch: Any) -> None:
-    """The leading thread opens jobs at random times while the others look for work."""
-    rng, scan = np.random.default_rng(2), kernels.scan_leaves
+    """The leading thread comes to jobs at random times while the others wait."""
+    rng, work = np.random.default_rng(2), kernels.work
     delays = rng.choice([0.0, 5e-5, 3e-4, 3e-3], 5_000, p=[0.8, 0.1, 0.09, 0.01]).tolist()
 
-    def scan_late(bins: Any, shared: Any, growth: Any, leads: bool) -> None:
+    def work_late(bins: Any, shared: Any, growth: Any, leads: bool) -> None:
         if leads:
             time.sleep(delays.pop())
-        scan(bins, shared, growth, leads)
+        work(bins, shared, growth, leads)
 
     with Team(1) as pool:
         expected = grown(growers(pool))
@@ -83,7 +87,7 @@ def test_shared_trees_end_with_the_bits_of_one_thread(growers: Any, monkeypatch:
             with Team(n_threads) as pool:
                 results.extend(grown(growers(pool)) == expected for _ in range(20))
 
-    monkeypatch.setattr(kernels, "scan_leaves", scan_late)
+    monkeypatch.setattr(kernels, "work", work_late)
     thread = Thread(target=grow_many, daemon=True)  # if it never ends, the test still does
     thread.start()
     thread.join(120)
@@ -94,7 +98,7 @@ def test_shared_trees_end_with_the_bits_of_one_thread(growers: Any, monkeypatch:
 def test_many_trees_on_two_threads_have_the_bits_of_one(
     growers: Any, monkeypatch: Any, narrow: bool
 ) -> None:
-    """Stress: thousands of jobs. Narrow histograms take the racy read of ``best.leader``."""
+    """Stress: thousands of meetings. Narrow histograms take the racy read of ``best.leader``."""
     if narrow:
         monkeypatch.setattr(grower, "MANY_FEATURES", 0)
     with Team(1) as pool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -14,13 +15,18 @@ from rankwright._typing import BoolArray, FloatArray, IntArray
 from rankwright.feedback.pair_weights import pointers
 from rankwright.rankers.boosting.binning import MISSING, ONE_LEVEL, ORDERED, BinnedRows
 from rankwright.rankers.boosting.categories import FOLDS, Folds, LevelCodes, code_levels
-from rankwright.runtime import Team, require_memory
+from rankwright.runtime import Team, ranges, require_memory
 from rankwright.scoring.trees import Node
 
+# The words of a job. START .. STOP are the rows of the leaf that a FEATURE divides, whose child
+# FIRST_CHILD (0: left) is the first leaf to be split next; or else the rows of that first leaf.
+# FIRST and SECOND are the slots of sums. N_LEFT is an answer: how many rows went left.
+STEPS, START, STOP, FEATURE, FIRST_CHILD, FIRST, SECOND, N_LEAVES, N_LEFT, JOB_WORDS = range(10)
+DIVIDE, SUM, SPLIT = 1, 2, 4  # STEPS: divide rows, sum those of the first leaf, find best splits
 SERIAL = 50_000  # codes up to which one thread grows a tree: sharing it would not pay
 MANY_FEATURES, FEW_BINS = 4096, 64  # histograms with few bins are narrow if features are many
 NO_GRADIENT = 1e-280  # below it, gradients have no integer units: nothing is left to learn
-SPARSE = 8  # the codes of a leaf are copied side by side if it has up to n_rows / SPARSE rows
+SPARSE = 16  # the codes of a leaf are copied side by side if it has up to n_rows / SPARSE rows
 
 
 @dataclass
@@ -75,20 +81,17 @@ class Leaves(NamedTuple):
 
     total: IntArray  # (2, 2) the sums of their rows
     bounds: FloatArray  # (2, 2) the least and the largest value of the leaf
-    allowed: BoolArray  # (2, n_features)
-    can_split: BoolArray  # (2,) whether the leaf may be split at all
-    summed: BoolArray  # (n_features,) whose histograms are needed later, if not now
+    allowed: BoolArray  # (3, n_features) that may split them; whose histograms are needed later
 
 
 class Best(NamedTuple):
     """The best split of each of two leaves, for each block of four features."""
 
-    gain: FloatArray  # (n_blocks, 2)
-    feature: IntArray  # (n_blocks, 2) -1 for none
-    bin_threshold: IntArray  # (n_blocks, 2)
-    has_missing: BoolArray  # (n_blocks, 2) whether the feature is missing in some rows of the leaf
+    gain: FloatArray  # (n_blocks, 2) 0 for none
+    # (n_blocks, 2, 5) feature, bin threshold, whether the feature is missing in some rows of the
+    # leaf, the sums of the rows that go right
+    split: IntArray
     goes_right: NDArray[np.uint8]  # (n_blocks, 2, 256)
-    total: IntArray  # (n_blocks, 2, 2) the sums of the rows that go right
     leader: FloatArray  # (2,) a gain that some block has reached
 
 
@@ -107,10 +110,14 @@ class LevelGains(NamedTuple):
 class Shared(NamedTuple):
     """What the threads that grow a tree share."""
 
-    job: IntArray  # (JOB_WORDS,) see _kernels.scheduler
+    team: IntArray  # (WORDS,) see _kernels.barrier
+    job: IntArray  # (JOB_WORDS,) see _kernels.grower
     leaves: Leaves
     best: Best
+    goes_right: NDArray[np.uint8]  # (256,) which codes of the feature that divides a leaf
+    counts: IntArray  # (64,) how many rows of each part of the leaf go left
     rows: NDArray[np.int32]  # (n_rows,) the rows in use, those of a leaf side by side
+    buffer: NDArray[np.int32]  # (n_rows,)
     pairs: IntArray  # (n_rows, 2) gradient; Hessian and count
     gathered: IntArray  # (n_rows, 2) the pairs of the first leaf side by side
     by_row: NDArray[np.uint32]  # (n_rows, n_blocks) the codes of all rows
@@ -123,8 +130,8 @@ class Shared(NamedTuple):
     def of(
         cls, bins: BinnedRows, n_slots: int, empty: Any = np.empty, symmetric: bool = False
     ) -> Self:
+        from rankwright.rankers.boosting._kernels.barrier import WORDS
         from rankwright.rankers.boosting._kernels.histogram import turn_codes
-        from rankwright.rankers.boosting._kernels.scheduler import JOB_WORDS
 
         codes, n_features, starts = bins.codes, len(bins.n_bins), _histogram_starts(bins)
         n_blocks, n_rows = codes.shape
@@ -139,18 +146,22 @@ class Shared(NamedTuple):
         n_copied = 16 * ((n_rows // SPARSE // 16) | 1)
         shape = n_blocks, 2
         leaves = Leaves(
-            np.zeros((2, 2), np.int64), np.zeros((2, 2)), np.zeros((2, n_features), bool),
-            np.zeros(2, bool), np.zeros(n_features, bool),
-        )  # fmt: skip
+            np.zeros((2, 2), np.int64), np.zeros((2, 2)), np.zeros((3, n_features), bool)
+        )
         best = Best(
-            np.zeros(shape), np.zeros(shape, np.int64), np.zeros(shape, np.int64),
-            np.zeros(shape, bool), np.zeros((*shape, 256), np.uint8),
-            np.zeros((*shape, 2), np.int64), np.zeros(2),
-        )  # fmt: skip
+            np.zeros(shape),
+            np.zeros((*shape, 5), np.int64),
+            np.zeros((*shape, 256), np.uint8),
+            np.zeros(2),
+        )
         return cls(
+            np.zeros(WORDS, np.int64),
             np.zeros(JOB_WORDS, np.int64),
             leaves,
             best,
+            np.zeros(256, np.uint8),
+            np.zeros(64, np.int64),
+            np.zeros(n_rows, np.int32),
             np.zeros(n_rows, np.int32),
             np.zeros((n_rows, 2), np.int64),
             np.zeros((n_rows, 2), np.int64),
@@ -278,9 +289,11 @@ class Grower:
         n_slots = min(options.max_leaf_nodes, n_splittable) + 1
         self._shared = Shared.of(bins, n_slots, empty, options.symmetric)
         self._rows, self._pairs = self._shared.rows, self._shared.pairs
-        self._buffer = np.zeros(self.n_rows, np.int32)
         self._free = list(range(n_slots))[::-1]
         self._share = slice(0, self.n_features)  # whose histograms of all processes are here
+        self._all = np.arange(self.n_rows, dtype=np.int32)
+        shared = 4 * bins.codes.size > SERIAL
+        self._parts = ranges(self.n_rows, 2 * pool.threads if shared and self.n_rows else 1)
 
     def grow(
         self,
@@ -299,12 +312,12 @@ class Grower:
         """
         self._features = np.ones(self.n_features, bool) if features is None else features
         self._seed, self._n_draws = seed, 0
-        used = np.arange(self.n_rows, dtype=np.int32) if rows is None else rows
+        used = self._all if rows is None else rows
         n = self.n_in_use = len(used)
         self._rows[:n] = used
         root = _Leaf(Node(cover=n), 0, n, (0, 0), (-np.inf, np.inf))
         tree, self._leaves = Tree(1.0, [root.node]), [root]
-        largest = np.array([np.abs(gradient).max(initial=0), hessian.max(initial=0)])
+        largest = self._largest(gradient, hessian)
         if self._peers is not None:
             largest = self._peers.maximum(largest)
         if min(largest) < NO_GRADIENT:
@@ -314,7 +327,7 @@ class Grower:
             tree.level_codes = self._order_levels(used, number)
         self._level_codes = tree.level_codes
         self._unseen: list[Node] = []
-        with self._worker_threads():
+        with self._team():
             grow = self._grow_levels if self.options.symmetric else self._grow
             leaves = grow(tree, root)
         for leaf in leaves:
@@ -364,13 +377,14 @@ class Grower:
 
     def _grow(self, tree: Tree, root: _Leaf) -> list[_Leaf]:
         leaves = [root]
-        self._find(root, None, len(leaves))
+        self._find_first(root)
         while len(leaves) < self.options.max_leaf_nodes:
             best = leaves[first_best([leaf.split.gain if leaf.split else 0.0 for leaf in leaves])]
             if best.split is None:
                 break
             leaves.remove(best)
-            leaves += self._split(tree, best, len(leaves) + 2)
+            room = len(leaves) + 2 < self.options.max_leaf_nodes
+            leaves += self._divide(tree, best, best.split, room)
         return leaves
 
     def _grow_levels(self, tree: Tree, root: _Leaf) -> list[_Leaf]:
@@ -379,28 +393,19 @@ class Grower:
         A leaf that the split would give a child with too few rows, or the wrong order of values of
         a monotone feature, is not divided; a later split may.
         """
-        level, leaves, groups = self._shared.level, [root], [[root]]
-        for depth in range(self.options.max_depth or 0):
-            level.is_first[0] = depth == 0
-            level.gain[:] = 0.0
-            for group in groups:
-                self._add_gains(group)
-            split = self._best_of_level(self._allowed(leaves[0])) if groups else None
+        level, leaves = self._shared.level, [root]
+        level.is_first[0] = True
+        level.gain[:] = 0.0
+        self._find_first(root)
+        level.is_first[0] = False
+        for _ in range(self.options.max_depth or 0):
+            open_leaves = any(leaf.sums >= 0 for leaf in leaves)
+            split = self._best_of_level(self._allowed(leaves[0])) if open_leaves else None
             if split is None:
                 break
-            leaves, groups = self._split_level(tree, leaves, split)
+            level.gain[:] = 0.0
+            leaves = self._split_level(tree, leaves, split)
         return leaves
-
-    def _add_gains(self, group: list[_Leaf]) -> None:
-        """Add what splits of two new leaves, or of one that was not divided, gain to the level."""
-        first, rows = group[0], None
-        if first.sums < 0:
-            first.sums, rows = self._free.pop(), (first.start, first.stop)
-        can_split = [self._may_split(leaf) for leaf in group]
-        self._scan(group, can_split, rows)
-        for leaf, can in zip(group, can_split, strict=True):
-            if not can:
-                self._release(leaf)
 
     def _best_of_level(self, allowed: BoolArray) -> BestSplit | None:
         """The split with the largest sum of gains; its total is not known yet."""
@@ -428,10 +433,8 @@ class Grower:
             float(gains[feature]), feature, bin_threshold, goes_right, bool(has_missing), (0, 0)
         )
 
-    def _split_level(
-        self, tree: Tree, leaves: list[_Leaf], split: BestSplit
-    ) -> tuple[list[_Leaf], list[list[_Leaf]]]:
-        """Divide leaves by one split; returns all leaves, and those to look for splits of."""
+    def _split_level(self, tree: Tree, leaves: list[_Leaf], split: BestSplit) -> list[_Leaf]:
+        """Divide leaves by one split, and add the gains of splits of the new ones to the level."""
         feature, shared = split.feature, self._shared
         first, last = shared.starts[feature : feature + 2]
         slots = [leaf.sums for leaf in leaves if leaf.sums >= 0]
@@ -442,7 +445,6 @@ class Grower:
         totals = np.reshape(self._total(sums.ravel().tolist()), (-1, 2)).tolist()
         right = {slot: (first, second) for slot, (first, second) in zip(slots, totals, strict=True)}
         found: list[_Leaf] = []
-        groups: list[list[_Leaf]] = []
         for leaf in leaves:
             leaf.path |= {feature}
             if leaf.sums < 0:
@@ -452,19 +454,12 @@ class Grower:
             rest = leaf.total[0] - total[0], leaf.total[1] - total[1]
             if not self._is_usable(feature, leaf, rest, total):
                 found.append(leaf)
-                groups.append([leaf])
+                self._work([leaf], [True], SPLIT)
                 continue
             gain = max(0.0, sum(map(self._worth, (rest, total))) - self._worth(leaf.total))
-            goes_right = split.goes_right.copy()
-            leaf.split = split._replace(gain=gain, goes_right=goes_right, total=total)
-            children = self._divide(tree, leaf)
-            found += children
-            few, many = self._by_size(leaf, children)
-            if self._may_split(few) or self._may_split(many):
-                groups.append([few, many])
-            else:
-                self._release(many)
-        return found, groups
+            own = split._replace(gain=gain, goes_right=split.goes_right.copy(), total=total)
+            found += self._divide(tree, leaf, own)
+        return found
 
     def _is_usable(self, feature: int, leaf: _Leaf, left: Any, right: Any) -> bool:
         """Whether the children have enough rows, and values in the order of a monotone feature."""
@@ -480,21 +475,22 @@ class Grower:
         return total[0] * total[0] / ((total[1] >> self._growth.bits) + self._growth.ridge)
 
     @contextmanager
-    def _worker_threads(self) -> Iterator[None]:
-        """Let the other threads work on the histograms of one tree."""
+    def _team(self) -> Iterator[None]:
+        """Let the other threads work on the jobs of one tree."""
+        from rankwright.rankers.boosting._kernels import barrier
         from rankwright.rankers.boosting._kernels import grower as _kernels
-        from rankwright.rankers.boosting._kernels import scheduler
 
         def work() -> None:
-            _kernels.scan_leaves(self.bins, self._shared, self._growth, False)
+            _kernels.work(self.bins, self._shared, self._growth, False)
 
-        job, large = self._shared.job, 4 * self.bins.codes.size > SERIAL
-        job[scheduler.TICKET] = scheduler.WAITING  # before a thread can look at it
-        others = self._pool.start(work) if large and scheduler.SHARES else []
+        team, several = self._shared.team, len(self._parts) > 1 and barrier.SHARES
+        team[:] = 0  # no other thread is in a kernel now
+        team[barrier.N_THREADS] = self._pool.threads if several else 1
+        others = self._pool.start(work) if several else []
         try:
             yield
         finally:
-            job[scheduler.TICKET] = scheduler.CLOSED
+            team[barrier.TURN] = barrier.CLOSED
             self._pool.finish(others)
 
     @property
@@ -507,7 +503,13 @@ class Grower:
         from rankwright.rankers.boosting._kernels.predictor import add_values
 
         starts = np.array([leaf.start for leaf in self._leaves] + [self.n_in_use], np.int64)
-        add_values(self._rows, starts, factor * self.values, out)
+        values = factor * self.values
+        cuts = np.searchsorted(starts, [last for _, last in self._parts[:-1]])
+        spans = pairwise([0, *cuts.tolist(), len(values)])
+        self._pool.map(
+            lambda s: add_values(self._rows, starts[s[0] : s[1] + 1], values[s[0] : s[1]], out),
+            spans,
+        )
 
     def leaf_of(self) -> NDArray[np.int32]:
         """The leaf of each row, in the order of ``values``."""
@@ -516,6 +518,17 @@ class Grower:
         numbers[self._rows] = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
         return numbers
 
+    def _largest(self, gradient: FloatArray, hessian: FloatArray) -> FloatArray:
+        """The largest absolute values."""
+
+        def part(bounds: tuple[int, int]) -> list[float]:
+            own = slice(*bounds)
+            slope, curve = gradient[own], hessian[own]
+            return [max(slope.max(initial=0), -slope.min(initial=0)), curve.max(initial=0)]
+
+        largest: FloatArray = np.array(self._pool.map(part, self._parts)).max(axis=0)
+        return largest
+
     def _quantize(
         self, gradient: FloatArray, hessian: FloatArray, rows: Any, largest: FloatArray
     ) -> tuple[int, int]:
@@ -523,10 +536,16 @@ class Grower:
         from rankwright.rankers.boosting._kernels.histogram import quantize
 
         scales, bits = integer_units(largest, self._total([len(rows)])[0], self._n_counted)
-        total = quantize(gradient, hessian, self._count, scales, bits, self._pairs)
+
+        def part(bounds: tuple[int, int]) -> tuple[int, int]:
+            own = slice(*bounds)
+            rest = self._count[own], scales, bits, self._pairs[own]
+            return quantize(gradient[own], hessian[own], *rest)  # type: ignore[no-any-return]
+
+        totals = np.array(self._pool.map(part, self._parts))
         if len(rows) < self.n_rows:
-            total = self._pairs[rows].sum(axis=0).tolist()
-        first, second = self._total([*total])
+            totals = self._pairs[rows]
+        first, second = self._total(totals.sum(axis=0).tolist())
         self._set_growth((first, second), scales, bits)
         return first, second
 
@@ -571,119 +590,97 @@ class Grower:
         named = self._name_split(split.feature, split.bin_threshold, mask)
         node.threshold, node.categories = named
 
-    def _split(self, tree: Tree, leaf: _Leaf, n_leaves: int) -> list[_Leaf]:
-        """Split a leaf, and find the best splits of the new ones."""
-        children = self._divide(tree, leaf)
-        self._find(*self._by_size(leaf, children), n_leaves)
-        return list(children)
-
-    def _by_size(self, leaf: _Leaf, children: tuple[_Leaf, _Leaf]) -> tuple[_Leaf, _Leaf]:
-        """The smaller child first; the other one takes over the histograms of the leaf."""
-        left, right = children
-        few, many = (left, right) if self._counted(left) <= self._counted(right) else (right, left)
-        many.sums, leaf.sums = leaf.sums, -1
-        return few, many
-
-    def _divide(self, tree: Tree, leaf: _Leaf) -> tuple[_Leaf, _Leaf]:
-        """Send the rows of a leaf to two new leaves."""
-        from rankwright.rankers.boosting._kernels.histogram import partition_rows
-
-        split = leaf.split
-        assert split is not None
-        rows = self._rows[leaf.start : leaf.stop]
-        words, shift = self.bins.codes[split.feature >> 2], 8 * (split.feature & 3)
-        n_left = partition_rows(words, shift, split.goes_right, rows, self._buffer)
-        middle = leaf.start + n_left
+    def _divide(
+        self, tree: Tree, leaf: _Leaf, split: BestSplit, room: bool = True
+    ) -> tuple[_Leaf, _Leaf]:
+        """Divide the rows of a leaf; if there is room for more leaves, look for their splits."""
         rest = leaf.total[0] - split.total[0], leaf.total[1] - split.total[1]
-        left_bounds, right_bounds = self._child_bounds(leaf, rest, split.total)
-        path = leaf.path | {split.feature}
-        depth = leaf.depth + 1
-        left = _Leaf(Node(), leaf.start, middle, rest, left_bounds, path, depth)
-        right = _Leaf(Node(), middle, leaf.stop, split.total, right_bounds, path, depth)
+        left_bounds, right_bounds = self._child_bounds(leaf, split.feature, rest, split.total)
+        path, depth, shared = leaf.path | {split.feature}, leaf.depth + 1, self._shared
+        left = _Leaf(Node(), leaf.start, leaf.stop, rest, left_bounds, path, depth)
+        right = _Leaf(Node(), leaf.start, leaf.stop, split.total, right_bounds, path, depth)
+        # The larger child takes over the histograms of the leaf.
+        first_child = int(self._counted(left) > self._counted(right))
+        few, many = (right, left) if first_child else (left, right)
+        many.sums, leaf.sums = leaf.sums, -1
+        can_split = [room and self._may_split(child) for child in (few, many)]
+        if any(can_split):
+            few.sums = self._free.pop()
+        shared.goes_right[:] = split.goes_right
+        steps = DIVIDE | (SUM | SPLIT if any(can_split) else 0)
+        self._work(
+            [few, many], can_split, steps, (leaf.start, leaf.stop, split.feature, first_child)
+        )
+        left.stop = right.start = leaf.start + int(shared.job[N_LEFT])
         for child in (left, right):
             child.node.cover = child.stop - child.start
         self._make_inner(tree, leaf.node, split, (left.node, right.node))
         return left, right
 
-    def _child_bounds(self, leaf: _Leaf, left: Any, right: Any) -> tuple[Any, Any]:
+    def _child_bounds(self, leaf: _Leaf, feature: int, left: Any, right: Any) -> tuple[Any, Any]:
         """The bounds of the children: where a feature is monotone they meet halfway."""
-        sign = 0 if leaf.split is None else int(self.bins.monotone[leaf.split.feature])
+        sign = int(self.bins.monotone[feature])
         if sign == 0:
             return leaf.bounds, leaf.bounds
         middle = (self._value(left, leaf.bounds) + self._value(right, leaf.bounds)) / 2
         below, above = (leaf.bounds[0], middle), (middle, leaf.bounds[1])
         return (below, above) if sign > 0 else (above, below)
 
-    def _find(self, first: _Leaf, second: _Leaf | None, n_leaves: int) -> None:
-        """The best splits of new leaves; the second has the histogram of both."""
-        leaves = [first] if second is None else [first, second]
-        room = n_leaves < self.options.max_leaf_nodes
-        can_split = [self._may_split(leaf) and room for leaf in leaves]
-        if not any(can_split):
-            for leaf in leaves:
-                self._release(leaf)
-            return
-        first.sums = self._free.pop()
-        self._scan(leaves, can_split, (first.start, first.stop))
-        for i, leaf in enumerate(leaves):
-            if can_split[i]:
-                leaf.split = self._chosen(i)
-            else:
-                self._release(leaf)
+    def _find_first(self, root: _Leaf) -> None:
+        if self._may_split(root) and self.options.max_leaf_nodes > 1:
+            root.sums = self._free.pop()
+            self._work([root], [True], SUM | SPLIT, (root.start, root.stop, 0, 0))
 
-    def _scan(
+    def _work(
         self,
         leaves: list[_Leaf],
         can_split: list[bool],
-        rows: tuple[int, int] | None,
+        steps: int,
+        where: tuple[int, int, int, int] = (0, 0, 0, 0),
     ) -> None:
-        """Write the best splits of one or two leaves; ``rows`` are those of the first.
+        """Do a job, with all threads: find the best splits of one or two leaves.
 
-        The sums of its rows go to its slot. They are subtracted from the slot of the second.
-        Without rows, the histogram of a single leaf is known.
+        The sums of the first one's rows go to its slot. They are subtracted from the slot of the
+        second. ``where`` are the words of the job from START on: rows, and how they are divided.
         """
-        from rankwright.rankers.boosting._kernels import grower as _kernels
-        from rankwright.rankers.boosting._kernels.scheduler import BOTH, SPLIT, START, SUM
+        from rankwright.rankers.boosting._kernels.grower import work
 
         shared, slots = self._shared, (leaves[0].sums, leaves[-1].sums)
-        known = rows is None
-        rows = rows or (0, 0)
-        n = rows[1] - rows[0]
-        n_copies = 0 if n == self.n_rows else -(-n // _kernels.COPIED)
-        shared.best.leader[:] = 0.0
-        for i, leaf in enumerate(leaves):
-            shared.leaves.total[i], shared.leaves.bounds[i] = leaf.total, leaf.bounds
-            shared.leaves.allowed[i], shared.leaves.can_split[i] = self._allowed(leaf), can_split[i]
-        if self.options.colsample_bynode < 1.0:
-            shared.leaves.summed[:] = self._features
-        if not known:
-            step = BOTH if self._peers is None else SUM
-            shared.job[START:] = *rows, *slots, len(leaves), n_copies, step
-            _kernels.scan_leaves(self.bins, shared, self._growth, True)
-            if self._peers is None:
-                return
+        if steps & SPLIT:
+            shared.best.leader[:] = 0.0
+            for i, leaf in enumerate(leaves):
+                shared.leaves.total[i], shared.leaves.bounds[i] = leaf.total, leaf.bounds
+                shared.leaves.allowed[i] = self._allowed(leaf) if can_split[i] else False
+            if self.options.colsample_bynode < 1.0:
+                shared.leaves.allowed[2] = self._features
+        shared.job[:N_LEFT] = steps, *where, *slots, len(leaves)
+        if self._peers is not None and steps & SUM:
+            shared.job[STEPS] = steps & ~SPLIT
+            work(self.bins, shared, self._growth, True)
             self._share = self._peers.sum_histograms(shared.sums[slots[0]], shared.starts)
-        for mask in (*shared.leaves.allowed, shared.leaves.summed):
-            mask[: self._share.start] = False
-            mask[self._share.stop :] = False
-        shared.job[START:] = 0, 0, *slots, len(leaves), 0, SPLIT
-        _kernels.scan_leaves(self.bins, shared, self._growth, True)
-        if self._peers is not None and not self.options.symmetric:
+            shared.job[STEPS] = SPLIT
+        if self._peers is not None and steps & SPLIT:
+            shared.leaves.allowed[:, : self._share.start] = False
+            shared.leaves.allowed[:, self._share.stop :] = False
+        work(self.bins, shared, self._growth, True)
+        if self._peers is not None and steps & SPLIT and not self.options.symmetric:
             self._peers.best_splits(shared.best)
+        for i, leaf in enumerate(leaves):
+            if not can_split[i]:
+                self._release(leaf)
+            elif not self.options.symmetric:
+                leaf.split = self._chosen(i)
 
     def _chosen(self, i: int) -> BestSplit | None:
         """The best of the splits that each block of features found."""
         best = self._shared.best
         at = first_best(best.gain[:, i].tolist()), i
-        if best.feature[at] < 0 or best.gain[at] <= self._least:
+        gain = float(best.gain[at])
+        if gain <= self._least or gain * self._gain_unit < self.options.min_split_gain:
             return None
-        if best.gain[at] * self._gain_unit < self.options.min_split_gain:
-            return None
-        return BestSplit(
-            float(best.gain[at]), int(best.feature[at]), int(best.bin_threshold[at]),
-            best.goes_right[at].copy(),
-            bool(best.has_missing[at]), (int(best.total[*at, 0]), int(best.total[*at, 1])),
-        )  # fmt: skip
+        feature, bin_threshold, has_missing, *total = best.split[at].tolist()
+        goes_right = best.goes_right[at].copy()
+        return BestSplit(gain, feature, bin_threshold, goes_right, bool(has_missing), tuple(total))
 
     def _counted(self, leaf: _Leaf) -> int:
         """How many rows a leaf counts as, in all processes."""

@@ -1,129 +1,213 @@
-"""Best splits of the leaves of a tree.
+"""The jobs that grow a tree: dividing the rows of a leaf, histograms, best splits.
 
-See histogram for ``codes`` and ``sums``, and scheduler for how threads share the work.
+See histogram for ``codes`` and ``sums``, and barrier for how threads share the work.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from rankwright.rankers.boosting._kernels.barrier import meet, next_task
 from rankwright.rankers.boosting._kernels.binning import MISSING
 from rankwright.rankers.boosting._kernels.histogram import (
     copy_codes,
+    divide_rows,
     gather,
+    place_rows,
     subtract_block,
     sum_block,
     sum_narrow_block,
 )
-from rankwright.rankers.boosting._kernels.scheduler import (
+from rankwright.rankers.boosting.binning import NUMBER, ONE_LEVEL, ORDERED
+from rankwright.rankers.boosting.grower import (
+    DIVIDE,
+    FEATURE,
     FIRST,
-    N_COPIES,
+    FIRST_CHILD,
     N_LEAVES,
+    N_LEFT,
     SECOND,
     SPLIT,
     START,
-    STEP,
+    STEPS,
     STOP,
     SUM,
-    finish_task,
-    next_task,
-    open_job,
 )
-from rankwright.rankers.boosting.binning import NUMBER, ONE_LEVEL, ORDERED
 from rankwright.runtime.kernels import njit
 
-COPIED = 2048  # rows that a task copies
+PART = 2048  # rows that a task divides or copies, at least
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def scan_leaves(bins, shared, growth, is_leader):
-    """Histograms of one or two new leaves and their best splits, a block of features at a time.
-
-    The leader opens the job and returns when all tasks are done; other threads take tasks of one
-    job after the other, until the grower closes them. The first tasks copy rows, each of the others
-    scans a block of features.
+def work(bins, shared, growth, leads):
+    """One job, by the thread that leads; all jobs of a tree, by the others.
 
     bins    BinnedRows, of binning
-    shared  Shared, of grower: its leaves and job are read, its sums and best are written. The
-            first leaf's sums are those of its rows; the second leaf's hold the sums of both, and
-            those of the first are subtracted
+    shared  Shared, of grower: its job and leaves are read, all else is written. The first leaf's
+            sums are those of its rows; the second leaf's hold the sums of both, and those of the
+            first are subtracted
     growth  Growth, of grower
     """
-    job, n_blocks, scratch = shared.job, len(bins.codes), np.empty((4, 256))
-    if is_leader:
-        open_job(job)
-    while True:
-        task = next_task(job, n_blocks, is_leader)
-        if task < 0:
+    team, job, side = shared.team, shared.job, np.empty((4, 256))
+    while meet(team):
+        steps, start, stop = job[STEPS], job[START], job[STOP]
+        if steps & DIVIDE:
+            words, shift = bins.codes[job[FEATURE] >> 2], 8 * (job[FEATURE] & 3)
+            n_left = share_rows(
+                team, words, shift, shared.goes_right, shared.counts,
+                shared.rows[start:stop], shared.buffer[start:stop],
+            )  # fmt: skip
+            if leads:
+                job[N_LEFT] = n_left
+            if job[FIRST_CHILD] == 0:
+                stop = start + n_left
+            else:
+                start += n_left
+        if steps & SUM and stop - start < len(shared.rows):
+            copy_rows(
+                team, shared.rows[start:stop], shared.pairs, shared.gathered, shared.by_row,
+                shared.copied,
+            )  # fmt: skip
+        if steps & (SUM | SPLIT):
+            block = next_task(team)
+            while block < len(bins.codes):
+                scan_block(bins, shared, growth, block, start, stop, side)
+                block = next_task(team)
+        meet(team)
+        if leads:
             return
-        if task < job[N_COPIES]:
-            copy_rows(shared, task)
-        else:
-            scan_block(bins, shared, growth, task - job[N_COPIES], scratch)
-        finish_task(job)
 
 
-@njit(cache=True, inline="always")
-def copy_rows(shared, task):
-    """Copy pairs of the first leaf side by side, and codes if the leaf is small."""
-    job = shared.job
-    first = task * COPIED
-    last = min(first + COPIED, job[STOP] - job[START])
-    rows = shared.rows[job[START] + first : job[START] + last]
-    gather(shared.pairs, rows, shared.gathered[first:last])
-    if job[STOP] - job[START] <= shared.copied.shape[1]:
-        copy_codes(shared.by_row, rows, shared.copied[:, first:last])
+@njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True)
+def share_rows(team, words, shift, goes_right, counts, rows, buffer):
+    """Put the rows that go left first; returns how many there are. Each side keeps its order.
+
+    counts  (n_parts,) int64   overwritten
+    """
+    n, n_left = len(rows), 0
+    size = max(PART, -(-n // len(counts)))
+    n_parts = -(-n // size)
+    part = next_task(team)
+    while part < n_parts:
+        own = slice(part * size, min(part * size + size, n))
+        counts[part] = divide_rows(words, shift, goes_right, rows[own], buffer[own])
+        part = next_task(team)
+    meet(team)
+    for part in range(n_parts):
+        n_left += counts[part]
+    part = next_task(team)
+    while part < n_parts:
+        left = 0
+        for before in range(part):
+            left += counts[before]
+        own = buffer[part * size : min(part * size + size, n)]
+        place_rows(own, counts[part], rows, left, n_left + part * size - left)
+        part = next_task(team)
+    meet(team)
+    return n_left
 
 
-@njit(cache=True, inline="always")
-def scan_block(bins, shared, growth, block, scratch):
-    """One block of ``scan_leaves``."""
-    job, leaves, best = shared.job, shared.leaves, shared.best
-    start, stop, n_leaves = job[START], job[STOP], job[N_LEAVES]
-    starts = shared.starts[4 * block : 4 * block + 5]
+@njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True)
+def copy_rows(team, rows, pairs, gathered, by_row, copied):
+    """Copy pairs of a leaf side by side, and codes if the leaf is small."""
+    part = next_task(team)
+    while part * PART < len(rows):
+        first, last = part * PART, min(part * PART + PART, len(rows))
+        gather(pairs, rows[first:last], gathered[first:last])
+        if len(rows) <= copied.shape[1]:
+            copy_codes(by_row, rows[first:last], copied[:, first:last])
+        part = next_task(team)
+    meet(team)
+
+
+@njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True)
+def scan_block(bins, shared, growth, block, start, stop, side):
+    """Histograms and best splits of one or two leaves for a block of four features."""
+    job, starts, allowed = shared.job, shared.starts, shared.leaves.allowed
+    n_leaves, first, last = job[N_LEAVES], 4 * block, min(4 * block + 4, len(bins.n_bins))
     used = False
+    for feature in range(first, last):
+        used |= allowed[0, feature] | allowed[1, feature] | allowed[2, feature]
     for leaf in range(n_leaves):
-        best.gain[block, leaf], best.feature[block, leaf] = 0.0, -1
-        for feature in range(4 * block, min(4 * block + 4, len(bins.n_bins))):
-            used |= leaves.allowed[leaf, feature] | leaves.summed[feature]
+        shared.best.gain[block, leaf] = 0.0
     if not used:
         return
-    pairs = shared.pairs if stop - start == len(shared.rows) else shared.gathered
-    first, second = shared.sums[job[FIRST]], shared.sums[job[SECOND]]
-    words = bins.codes[block]
-    if job[N_COPIES] > 0 and stop - start <= shared.copied.shape[1]:
-        words = shared.copied[block, : stop - start]
-    own = first[starts[0] : starts[4]]
-    if job[STEP] == SPLIT:
-        pass  # the sums are those of all machines
-    elif len(own) == 4 * 256:
-        sum_block(words, shared.rows[start:stop], pairs, own.reshape(4, 256, 2))
-    else:
-        sum_narrow_block(words, shared.rows[start:stop], pairs, starts, own)
-    if job[STEP] == SUM:
-        return
-    if n_leaves > 1:
-        subtract_block(own, second[starts[0] : starts[4]])
-    for leaf in range(n_leaves):
-        sums = second if leaf else first
-        for feature in range(4 * block, min(4 * block + 4, len(bins.n_bins))):
-            if leaves.can_split[leaf] and leaves.allowed[leaf, feature]:
-                at = sums[shared.starts[feature] : shared.starts[feature + 1]]
-                plain = not (growth.bounded or growth.symmetric)
-                if len(at) < 256 and plain and bins.kind[feature] == NUMBER:
-                    # Most of many features are worse than one of another block: they need no closer
-                    # look. Gains that `first_best` calls equal are kept, so that the result does
-                    # not depend on which block another thread has finished.
-                    least = max(best.gain[block, leaf], best.leader[leaf] * (1.0 - 1e-6))
-                    if narrow_gain(at, leaves.total[leaf], growth) <= least:
-                        continue
-                find_split(at, feature, bins, shared, leaf, growth, scratch)
-        if best.feature[block, leaf] >= 0:
-            feature = best.feature[block, leaf]
-            at = sums[shared.starts[feature] : shared.starts[feature + 1]]
-            add_right(at, best.goes_right[block, leaf], best.total[block, leaf])
-        if best.gain[block, leaf] > best.leader[leaf]:
-            best.leader[leaf] = best.gain[block, leaf]
+    here = slice(starts[first], starts[first + 4])
+    own, other = shared.sums[job[FIRST]][here], shared.sums[job[SECOND]][here]
+    if job[STEPS] & SUM:  # otherwise the sums are those of all machines
+        rows, pairs, words = shared.rows[start:stop], shared.pairs, bins.codes[block]
+        if len(rows) < len(shared.rows):
+            pairs = shared.gathered
+            if len(rows) <= shared.copied.shape[1]:
+                words = shared.copied[block, : len(rows)]
+        if len(own) == 4 * 256:
+            sum_block(words, rows, pairs, own.reshape(4, 256, 2))
+        else:
+            sum_narrow_block(words, rows, pairs, starts[first : first + 5], own)
+    if job[STEPS] & SPLIT:
+        if n_leaves > 1:
+            subtract_block(own, other)
+        for leaf in range(n_leaves):
+            split_leaf(bins, shared.leaves, shared.best, shared.level, starts,
+                       other if leaf else own, leaf, growth, block, side)  # fmt: skip
+
+
+@njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True)
+def split_leaf(bins, leaves, best, level, starts, sums, leaf, growth, block, side):
+    """Write the best split of a leaf on a block of features.
+
+    Candidate k sends the k + 1 highest bins to the right, or one level, that of code k. Of a
+    symmetric tree, the gains of the leaf are added to those of its level.
+
+    sums  (n, 2) int64: the histograms of the block's features
+    side  (4, 256) float64   overwritten
+    """
+    gain, found, candidate, way, found_missing = 0.0, -1, 0, 0, False
+    total, bounds = leaves.total[leaf], leaves.bounds[leaf]
+    for feature in range(4 * block, min(4 * block + 4, len(bins.n_bins))):
+        if not leaves.allowed[leaf, feature]:
+            continue
+        kind, start = bins.kind[feature], starts[feature]
+        at = sums[start - starts[4 * block] : starts[feature + 1] - starts[4 * block]]
+        if len(at) < 256 and kind == NUMBER and not (growth.bounded or growth.symmetric):
+            # Most of many features are worse than one of another block: they need no closer look.
+            # Another thread may change the leader now: it is the gain of some split of this leaf
+            # all the same. Gains that `first_best` calls equal are kept, so that the result does
+            # not depend on which block another thread has finished.
+            if narrow_gain(at, total, growth) <= max(gain, best.leader[leaf] * (1.0 - 1e-6)):
+                continue
+        n = bins.n_bins[feature] - np.int64(kind == ONE_LEVEL)
+        has_missing = at[len(at) - 1, 1] != 0
+        if growth.symmetric:
+            if level.is_first[0]:
+                level.has_missing[feature] = has_missing
+            has_missing = level.has_missing[feature]
+        for default in range(2):
+            if not growth.defaults[default] or (default and not has_missing and growth.defaults[0]):
+                continue
+            add_up(at, n, kind == ONE_LEVEL, default, growth.bits, side)
+            most = cut_gains(side, n, kind, bins.monotone[feature], total, bounds, growth)
+            if growth.symmetric:
+                for k in range(n):
+                    level.gain[default, start + k] += side[3, k]
+            elif most > gain * (1.0 + 1e-9):
+                gain, found, way, found_missing = most, feature, default, has_missing
+                candidate = 0  # the first that is the largest up to rounding
+                while side[3, candidate] < most * (1.0 - 1e-9):
+                    candidate += 1
+    if found >= 0:
+        one_level = bins.kind[found] == ONE_LEVEL
+        threshold = bins.n_bins[found] - np.int64(one_level) - 2 - candidate
+        goes_right = best.goes_right[block, leaf]
+        for code in range(MISSING):
+            goes_right[code] = code == candidate if one_level else code > threshold
+        goes_right[MISSING] = way
+        at = sums[starts[found] - starts[4 * block] : starts[found + 1] - starts[4 * block]]
+        split = best.split[block, leaf]
+        split[0], split[1], split[2] = found, threshold, found_missing
+        add_right(at, goes_right, split[3:])
+        best.gain[block, leaf] = gain
+        best.leader[leaf] = max(best.leader[leaf], gain)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -157,48 +241,6 @@ def narrow_gain(at, total, growth):
     return largest
 
 
-@njit(cache=True, inline="always")
-def find_split(at, feature, bins, shared, leaf, growth, side):
-    """Keep the best split of a leaf on one feature, if it beats those of the block so far.
-
-    Candidate k sends the k + 1 highest bins to the right, or one level, that of code k. Of a
-    symmetric tree, the gains of the leaf are added to those of its level.
-
-    at      (n, 2) int64: the histogram, missing values last
-    shared  Shared, of grower: the row of the feature's block in ``best``, or ``level`` is written
-    side    (4, 256) float64   overwritten
-    """
-    leaves, best, level = shared.leaves, shared.best, shared.level
-    block, one_level = feature >> 2, bins.kind[feature] == ONE_LEVEL
-    start, n = shared.starts[feature], bins.n_bins[feature] - np.int64(one_level)
-    has_missing = at[len(at) - 1, 1] != 0
-    if growth.symmetric:
-        if level.is_first[0]:
-            level.has_missing[feature] = has_missing
-        has_missing = level.has_missing[feature]
-    for default in range(2):
-        if not growth.defaults[default] or (default and not has_missing and growth.defaults[0]):
-            continue
-        add_up(at, n, one_level, default, growth.bits, side)
-        most = cut_gains(side, n, feature, bins, leaves, leaf, growth)
-        if growth.symmetric:
-            for k in range(n):
-                level.gain[default, start + k] += side[3, k]
-            continue
-        if most <= best.gain[block, leaf] * (1.0 + 1e-9):
-            continue
-        last = 0  # the first that is the largest up to rounding
-        while side[3, last] < most * (1.0 - 1e-9):
-            last += 1
-        best.gain[block, leaf], best.feature[block, leaf] = most, feature
-        best.bin_threshold[block, leaf] = n - 2 - last
-        best.has_missing[block, leaf] = has_missing
-        goes_right = best.goes_right[block, leaf]
-        for code in range(MISSING):
-            goes_right[code] = code == last if one_level else code > n - 2 - last
-        goes_right[MISSING] = default
-
-
 @njit(cache=True, nogil=True, error_model="numpy")
 def add_up(at, n, one_level, default, bits, side):
     """Write the sums of what goes right: gradient, Hessian, rows; with missing values or not.
@@ -218,16 +260,16 @@ def add_up(at, n, one_level, default, bits, side):
         side[0, k], side[1, k], side[2, k] = first, second >> bits, second & mask
 
 
-@njit(cache=True, inline="always")
-def cut_gains(side, n, feature, bins, leaves, leaf, growth):
+@njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True)
+def cut_gains(side, n, kind, monotone, total, bounds, growth):
     """Write what each cut gains to side[3], 0 where it may not be; returns the largest gain."""
-    bits, ordered = growth.bits, bins.kind[feature] == ORDERED
-    gradient, mass = float(leaves.total[leaf, 0]), float(leaves.total[leaf, 1] >> bits)
-    n_rows = leaves.total[leaf, 1] & ((np.int64(1) << bits) - 1)
+    bits, ordered = growth.bits, kind == ORDERED
+    gradient, mass = float(total[0]), float(total[1] >> bits)
+    n_rows = total[1] & ((np.int64(1) << bits) - 1)
     least, most = float(growth.min_samples), float(n_rows - growth.min_samples)
     ridges = growth.ridge, growth.ridge + (growth.category_ridge if ordered else 0.0)
     if growth.bounded:
-        limits = leaves.bounds[leaf, 0], leaves.bounds[leaf, 1], float(bins.monotone[feature])
+        limits = bounds[0], bounds[1], float(monotone)
         best = bounded_gains(side, n, (gradient, mass), ridges, least, most, limits)
     else:
         best = free_gains(side, n, (gradient, mass), ridges, least, most)

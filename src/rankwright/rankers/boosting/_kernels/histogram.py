@@ -189,23 +189,30 @@ def subtract_block(sums, both):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def partition_rows(words, shift, goes_right, rows, buffer):
-    """Put the rows that go left first, those that go right after; returns how many go left.
+def divide_rows(words, shift, goes_right, rows, buffer):
+    """Write the rows that go left, and from the end on the others; returns how many go left.
 
     words   (n_rows,) uint32, shift: which byte of them holds the codes of the feature
     goes_right  (256,) uint8: which codes go right
-    rows    (n_leaf_rows,) int32     rearranged, each side keeps its order
-    buffer  (n_leaf_rows,) int32     overwritten
+    buffer  (n_leaf_rows,) int32     written
     """
-    n_left, n_right = 0, 0
+    left, right = 0, len(rows) - 1
     for k in range(len(rows)):
         row = rows[k]
         goes = np.int64(goes_right[(words[np.uint32(row)] >> np.uint32(shift)) & np.uint32(255)])
-        # Both places are written and one count goes on: a branch could not be predicted.
-        rows[n_left] = row
-        buffer[n_right] = row
-        n_right += goes
-        n_left += 1 - goes
-    for k in range(n_right):
-        rows[n_left + k] = buffer[k]
-    return n_left
+        # Both places are written and one of them goes on: a branch could not be predicted.
+        buffer[left] = row
+        buffer[right] = row
+        left += 1 - goes
+        right -= goes
+    return left
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def place_rows(divided, n_left, rows, left, right):
+    """Copy what ``divide_rows`` wrote to both sides of a leaf, from their places on."""
+    for k in range(n_left):
+        rows[left + k] = divided[k]
+    last = len(divided) - 1
+    for k in range(len(divided) - n_left):
+        rows[right + k] = divided[last - k]
