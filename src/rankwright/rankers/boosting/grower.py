@@ -650,7 +650,8 @@ class Grower:
             shared.best.leader[:] = 0.0
             for i, leaf in enumerate(leaves):
                 shared.leaves.total[i], shared.leaves.bounds[i] = leaf.total, leaf.bounds
-                shared.leaves.allowed[i] = self._allowed(leaf) if can_split[i] else False
+                # One draw for each new leaf, so that their numbers do not depend on its size.
+                shared.leaves.allowed[i] = self._allowed(leaf) & can_split[i]
             if self.options.colsample_bynode < 1.0:
                 shared.leaves.allowed[2] = self._features
         shared.job[:N_LEFT] = steps, *where, *slots, len(leaves)
