@@ -100,6 +100,13 @@ def test_a_model_without_a_feature_set_refuses_documents(shell, collection):
     assert "no feature set" in done.stderr
 
 
+@pytest.mark.parametrize("verb", ["evaluate", "predict", "rank", "explain"])
+def test_a_model_of_texts_asks_for_the_documents(shell, collection, verb):
+    shell("train", "judgments.csv", *FILES, "--ranker", "RidgeRanker", "-o", "text.rw")
+    done = shell(verb, "text.rw", "judgments.csv", code=3)
+    assert "--documents" in done.stderr
+
+
 def test_queries_are_lines_or_tables(tmp_path):
     expected = {"1": {"text": "red shoe"}, "2": {"text": "wine"}}
     forms = {

@@ -86,3 +86,7 @@ def test_wrong_documents_are_refused(documents):
         Corpus([{"id": 1, "price": 3}])
     with pytest.raises(DataError, match="'999'"):
         Corpus(documents).numbers([999])
+    with pytest.raises(ParameterError):
+        Corpus(documents).find("w2", -1)
+    with pytest.raises(DataError):
+        Corpus([])

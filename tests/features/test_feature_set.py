@@ -299,6 +299,7 @@ def test_a_declaration_survives_toml(tmp_path):
     [
         ({}, "no list of features"),
         ({"features": [{"kind": "BM26", "field": "a"}]}, "unknown kind 'BM26'"),
+        ({"features": [{"kind": ["BM25"], "field": "a"}]}, "unknown kind"),
         ({"features": [{"kind": "BM25"}]}, "missing required field `field`"),
         ({"features": [{"kind": "BM25", "field": "a", "k2": 1}]}, "unknown field `k2`"),
         ({"features": [{"kind": "BM25", "field": 3}]}, "Expected `str`"),
@@ -316,6 +317,9 @@ def test_a_wrong_specification_is_refused(content, match):
     [
         (["title"], "not a feature"),
         ([BM25("title", k1=0)], "k1"),
+        ([BM25("title", k1=np.inf)], "k1"),
+        ([BM25F(("title", "body"), weights=(1.0, np.nan))], "weights"),
+        ([Rate("clicks", "views", strength=np.inf)], "strength"),
         ([BM25("title", b=2)], "b="),
         ([BM25(3)], "Expected `str`"),
         ([BM25F("title")], "Expected `array`"),
@@ -382,10 +386,14 @@ def test_missing_fields_are_documented_values_and_missing_columns_are_refused(da
         FeatureSet([BM25("title")]).fit(rows, documents=[{"id": 1, "name": "x"}])
     with pytest.raises(DataError, match="same id"):
         FeatureSet([BM25("title")]).fit(rows, documents=[{"id": 1, "title": "x"}] * 2)
-    for vector in ([1.0, 2.0], "abc", [1.0, np.inf, 2.0]):
+    for vector in ([1.0, 2.0], "abc", [1.0, np.inf, 2.0], [1.0, 2.0, 1e200]):
         with pytest.raises(CellError) as caught:
             features.transform([{**gap, "vector": [0, 0, 1]}, {**gap, "vector": vector}])
         assert (caught.value.name, caught.value.row) == ("vector", 1)
+    with pytest.raises(CellError):
+        FeatureSet([Cosine("vector")]).fit([{**gap, "query.vector": "abc"}])
+    with pytest.raises(DataError):
+        features.transform([])
 
 
 def test_more_clicks_than_impressions_are_refused():

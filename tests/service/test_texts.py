@@ -203,3 +203,19 @@ def test_documents_that_are_held_are_found_and_ranked_by_the_query(serve, model,
     assert unknown.status_code == 422
     assert "nowhere" in unknown.json()["detail"]
     assert service.post("/v1/rank", {"query": "no such words"}).json()["items"] == []
+
+
+def test_documents_that_lack_a_field_or_have_a_wrong_one_are_named(serve, model, data, tmp_path):
+    rows, _, asked = data
+    names = ("id", "title", "published", "color", "vector")
+    pool = [{name: row[name] for name in names} for row in rows[:3]]
+    pool[1]["published"] = "soon"
+    (tmp_path / "docs.jsonl").write_bytes(b"\n".join(map(msgspec.json.encode, pool)))
+    service = serve(models=(str(model[0]),), documents=str(tmp_path / "docs.jsonl"))
+    ids = [row["id"] for row in pool]
+    request = {"query": "q7", "query_fields": asked[0]}
+    known = service.post("/v1/rank", request | {"ids": [ids[0], ids[2]]}).json()
+    assert known["missing"] == ["body", "price"]
+    wrong = service.post("/v1/rank", request | {"ids": ids})
+    assert wrong.status_code == 422
+    assert repr(ids[1]) in wrong.json()["detail"]

@@ -98,8 +98,10 @@ class Corpus:
 
     def find(self, text: str, n: int = 100) -> FoundDocuments:
         """The first ``n`` documents that share a word with a text."""
+        if n < 0:
+            raise ParameterError(f"Corpus.find(n={n}): give an integer >= 0.", parameter="n")
         words = [word for word in self.tokenizer.words(text) if word in self._searched.vocabulary]
-        if not words or n < 1:
+        if not words or n == 0:
             return FoundDocuments([], np.zeros(0, np.int64), np.zeros(0))
         scores = np.asarray(self._bm25.get_scores(words), np.float64)
         least = np.partition(scores, -n)[-n] if n < len(scores) else 0.0

@@ -190,7 +190,7 @@ def declaration_of(content: Mapping[str, Any], where: str) -> Declaration:
         inner = entry.get("feature") if isinstance(entry, dict) else None
         for part in (entry, inner):
             kind = part.get("kind") if isinstance(part, dict) else None
-            if part is not None and kind not in CLASSES:
+            if part is not None and not (isinstance(kind, str) and kind in CLASSES):
                 raise DataError(
                     f"feature {number} has the unknown kind {kind!r}.",
                     file=where,

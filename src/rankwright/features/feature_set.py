@@ -336,6 +336,8 @@ def as_table(X: Any, name: str) -> Mapping[str, Any]:
             raise DataError(f"the columns of {name} have different lengths: {sizes}.")
         return {str(column): cells for column, cells in X.items()}
     if isinstance(X, Sequence) and not isinstance(X, str):
+        if not X:
+            raise DataError(f"{name} is an empty list: it has no rows, and no columns.")
         if not all(isinstance(row, Mapping) for row in X):
             raise DataError(f"{name} is a list of {type(X[0]).__name__}; give a list of dicts.")
         columns = dict.fromkeys(str(column) for row in X for column in row)

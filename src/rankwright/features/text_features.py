@@ -113,8 +113,10 @@ class BM25F(TextFeature, frozen=True):
         if not self.fields:
             raise self._refuse("fields", "one or more fields")
         weights = self.weights
-        if weights is not None and (len(weights) != len(self.fields) or min(weights) <= 0):
-            raise self._refuse("weights", "a weight > 0 for each field")
+        if weights is not None and (
+            len(weights) != len(self.fields) or not all(0 < w < np.inf for w in weights)
+        ):
+            raise self._refuse("weights", "a finite weight > 0 for each field")
 
     def score(self, match: Match, known: Knowledge) -> FloatArray:
         matches = [match(field) for field in self.fields]
@@ -134,8 +136,8 @@ class BM25F(TextFeature, frozen=True):
 
 
 def _check_bm25(feature: BM25 | BM25F) -> None:
-    if not feature.k1 > 0:
-        raise feature._refuse("k1", "a number > 0")
+    if not 0 < feature.k1 < np.inf:
+        raise feature._refuse("k1", "a finite number > 0")
     if not 0 <= feature.b <= 1:
         raise feature._refuse("b", "a number from 0 to 1")
 

@@ -23,6 +23,7 @@ from rankwright.features.base import (
     query_column,
 )
 
+LARGEST = 1e150  # number in a vector: its square is still finite
 Dated = TypeVar("Dated", bound="Age | Recency")
 Vector = TypeVar("Vector", bound="Cosine | Dot")
 
@@ -362,8 +363,8 @@ class Rate(ValueFeature, frozen=True):
     def check(self) -> None:
         if self.prior is not None and not 0 <= self.prior <= 1:
             raise self._refuse("prior", "a number from 0 to 1")
-        if not self.strength > 0:
-            raise self._refuse("strength", "a number > 0")
+        if not 0 < self.strength < np.inf:
+            raise self._refuse("strength", "a finite number > 0")
 
     def fitted(self, rows: Rows) -> Self:
         if self.prior is not None:
@@ -475,8 +476,8 @@ class ClickPopularity(ValueFeature, frozen=True):
         return [self.name or "click_popularity"]
 
     def check(self) -> None:
-        if not self.strength > 0:
-            raise self._refuse("strength", "a number > 0")
+        if not 0 < self.strength < np.inf:
+            raise self._refuse("strength", "a finite number > 0")
 
     def values(self, rows: Rows, known: Knowledge) -> FloatArray:
         impressions, clicks = _events(self, rows, known)
@@ -584,10 +585,11 @@ def _with_size(feature: Vector, rows: Rows) -> Vector:
     if feature.size is not None:
         return feature
     for name in feature.columns():
-        for cell in as_list(rows.cells(name)):
+        for row, cell in enumerate(as_list(rows.cells(name))):
             if not absent(cell):
-                size = len(cell) if hasattr(cell, "__len__") and not isinstance(cell, str) else 0
-                return msgspec.structs.replace(feature, size=size)
+                if isinstance(cell, str) or not hasattr(cell, "__len__") or not len(cell):
+                    raise CellError(name, row, cell, "a list of numbers")
+                return msgspec.structs.replace(feature, size=len(cell))
     raise DataError(f"no row has a vector in {feature.field!r}.", fix="Leave the feature out.")
 
 
@@ -595,7 +597,7 @@ def _vectors(feature: Cosine | Dot, rows: Rows) -> list[FloatArray]:
     """Vectors of the query and of the document, one for each row; NaN where there is none."""
     found = []
     assert feature.size is not None
-    needed = f"a list of {feature.size} finite numbers"
+    needed = f"a list of {feature.size} finite numbers up to {LARGEST:g}"
     for name in feature.columns():
         matrix = np.full((rows.n_rows, feature.size), np.nan)
         for row, cell in enumerate(as_list(rows.cells(name))):
@@ -605,7 +607,7 @@ def _vectors(feature: Cosine | Dot, rows: Rows) -> list[FloatArray]:
                 vector = np.asarray(cell, np.float64)
             except (TypeError, ValueError):
                 vector = np.zeros((0, 0))
-            if vector.shape != (feature.size,) or not np.isfinite(vector).all():
+            if vector.shape != (feature.size,) or not (np.abs(vector) <= LARGEST).all():
                 raise CellError(name, row, cell, needed)
             matrix[row] = vector
         found.append(matrix)

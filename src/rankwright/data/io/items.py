@@ -15,6 +15,7 @@ from typing import Any, Literal, NoReturn
 import numpy as np
 
 from rankwright.data.behavior.ratings import usual_place
+from rankwright.data.columns import Encoding
 from rankwright.data.inputs import parquet_names, read_parquet
 from rankwright.data.io import tables
 from rankwright.data.io.fields import first_fields, first_line, plain_name, usual_columns
@@ -255,8 +256,16 @@ def read_items(
         columns: dict[str, Any] = {"y": y, "qid": qid, "docid": docid, "weight": weight}
         columns |= {"features": features, "drop": drop, "one_hot": one_hot, "kinds": kinds}
         separator = "\t" if kind == "tsv" else separator
-        reading = {"grades": grades, "separator": separator, "decimal": decimal}
-        reading["encode_as"] = getattr(like, "encoding", None)
+        reading: dict[str, Any] = {"grades": grades, "separator": separator, "decimal": decimal}
+        encoding = getattr(like, "encoding", None)
+        if encoding is not None and not isinstance(encoding, Encoding):
+            raise DataError(
+                "the model computes its features from the fields of queries and documents, and "
+                "this table has none.",
+                file=name,
+                fix=Message("Give ", Setting("documents"), " and ", Setting("queries"), "."),
+            )
+        reading["encode_as"] = encoding
         names = getattr(like, "feature_names", None)
         items = _read_table(name, kind, columns, reading, graded, names)
         if verbose and like is None and not is_plain(items):

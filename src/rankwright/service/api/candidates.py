@@ -62,7 +62,7 @@ def candidates(
     corpus : documents that need only be named, or are found by the text of the query
     """
     if corpus is not None and served.feature_set is not None:
-        held = _from_corpus(request, served.feature_set, limit, corpus)
+        held = _from_corpus(request, served.feature_set, limit, corpus, served)
         if held is not None:
             return held
     items = request.items
@@ -314,11 +314,7 @@ def _encoded(
     try:
         rows = encoding.encode(table, strict=True)
     except CellError as error:
-        raise HttpProblem(
-            422,
-            f"Item {keys[error.row][:80]!r}: {error.name[:80]} is {error.shown}; "
-            f"{served.version} needs {error.needed}.",
-        ) from None
+        raise _wrong_cell(error, keys, served) from None
     levels = encoding.unknown_levels(table)
     unknown = {name: sum(counts.values()) for name, counts in levels.items()}
     return CandidateTable(ids, keys, rows, absent, unknown)
@@ -359,18 +355,18 @@ def _from_fields(
     try:
         rows = features.encode(table, strict=True)
     except CellError as error:
-        raise HttpProblem(
-            422,
-            f"Item {keys[error.row][:80]!r}: {error.name[:80]} is {error.shown}; "
-            f"{served.version} needs {error.needed}.",
-        ) from None
+        raise _wrong_cell(error, keys, served) from None
     levels = features.unknown_levels(table)
     unknown = {name: sum(counts.values()) for name, counts in levels.items()}
     return CandidateTable(ids, keys, rows, missing, unknown)
 
 
 def _from_corpus(
-    request: RankRequest, features: FittedFeatures, limit: int, corpus: Corpus
+    request: RankRequest,
+    features: FittedFeatures,
+    limit: int,
+    corpus: Corpus,
+    served: DeployedModel,
 ) -> CandidateTable | None:
     """Documents of the corpus: those that are named, or the first ones of the query.
 
@@ -396,7 +392,20 @@ def _from_corpus(
             number = corpus.numbers(keys)
         except DataError as error:
             raise HttpProblem(422, str(error)) from None
-    return CandidateTable(ids, keys, features.of_rows(corpus.rows(query, number)), [])
+    rows = corpus.rows(query, number)
+    missing = [name for name in features.fields if not rows.has(name)]
+    try:
+        return CandidateTable(ids, keys, features.of_rows(rows), missing)
+    except CellError as error:
+        raise _wrong_cell(error, keys, served) from None
+
+
+def _wrong_cell(error: CellError, keys: list[str], served: DeployedModel) -> HttpProblem:
+    return HttpProblem(
+        422,
+        f"Item {keys[error.row][:80]!r}: {error.name[:80]} is {error.shown}; "
+        f"{served.version} needs {error.needed}.",
+    )
 
 
 def query_cells(request: RankRequest, features: FittedFeatures) -> dict[str, Any]:
