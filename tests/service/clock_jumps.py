@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.service.test_connections import Server
+from tests.service.processes import Server
 from tests.service.test_replication import keys_of, teach
 
 from rankwright.client import Client

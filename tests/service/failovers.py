@@ -1,19 +1,19 @@
 """Kill leaders and replicas at random, promote, and compare what was acknowledged with the logs.
 
-``python -m tests.service.failovers 200`` runs 200 kills.
+``python -m tests.service.failovers 200 --record FILE`` runs 200 kills in rounds of 20, each with a
+new pair, and goes on with those of the file.
 """
 
 from __future__ import annotations
 
+import http.client
+import json
 import random
 import signal
-import sys
-import tempfile
 import threading
 import time
-from pathlib import Path
 
-import httpx
+from tests.service.rounds import run_rounds
 from tests.service.test_replication import ITEMS, Pair, keys_of
 
 from rankwright.client import Client, ServiceError
@@ -47,11 +47,15 @@ class Writer(threading.Thread):
 
 def term_of(port):
     """The term that a service leads now; None if it does not lead."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
     try:
-        about = httpx.get(f"http://127.0.0.1:{port}/v1/replica", timeout=5).json()
+        connection.request("GET", "/v1/replica")
+        about = json.loads(connection.getresponse().read())
         return about["term"] if about["role"] == "leader" else None
-    except (httpx.HTTPError, ValueError, KeyError):
+    except (OSError, http.client.HTTPException, ValueError, KeyError):
         return None
+    finally:
+        connection.close()
 
 
 def rivals(seen):
@@ -69,8 +73,8 @@ def rivals(seen):
     return faults
 
 
-def run(folder, n_kills, seed, note=lambda text: None):
-    """What was acknowledged and is not in the leader's log, and how often two services led."""
+def run(folder, n_kills, seed):
+    """A round: what was acknowledged and lost, how often two services led, and the digest."""
     chance = random.Random(seed)
     pair = Pair(folder, "--ack", "replica")
     writer = Writer(pair)
@@ -83,36 +87,46 @@ def run(folder, n_kills, seed, note=lambda text: None):
         while not stop.is_set():
             terms = ((port, term_of(port)) for port in pair.ports.values())
             seen.extend(pair for pair in terms if pair[1] is not None)
-            time.sleep(0.02)
+            time.sleep(0.01)
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
+    n_promoted = 0
     try:
-        for number in range(n_kills):
-            time.sleep(chance.uniform(0.2, 1.0))
+        for _ in range(n_kills):
+            n_before, deadline = len(writer.acknowledged), time.monotonic() + 60
+            while len(writer.acknowledged) == n_before and time.monotonic() < deadline:
+                time.sleep(0.005)
+            time.sleep(chance.uniform(0.0, 0.3))
             if chance.random() < 0.4:  # the replica is killed and comes back
                 pair[follower].stop(signal.SIGKILL)
-                time.sleep(chance.uniform(0, 0.5))
+                time.sleep(chance.uniform(0, 0.2))
                 pair.restart(follower, "--replica-of", pair[leader].url)
             else:  # the leader is killed, the replica promoted, the old leader follows
                 pair[leader].stop(signal.SIGKILL)
                 pair.client(follower).promote()
+                n_promoted += 1
                 leader, follower = follower, leader
-                time.sleep(chance.uniform(0, 0.5))
+                time.sleep(chance.uniform(0, 0.2))
                 pair.restart(follower, "--replica-of", pair[leader].url)
             pair[follower].wait_until_ready()
-            note(f"{number + 1} kills, {len(writer.acknowledged):,} acknowledged")
-        time.sleep(0.5)
         writer.stopped.set()
         writer.join(30)
         stop.set()
         watcher.join(30)
         pair.wait_until_equal()
         kept = set(keys_of(pair.store(leader)))
-        lost = [key for key in writer.acknowledged if key not in kept]
-        assert len(writer.acknowledged) > n_kills
-        note(f"{len(writer.acknowledged):,} acknowledged, {len(lost)} lost, {pair.digest(leader)}")
-        return lost, rivals(seen)
+        faults = [f"lost: {key}" for key in writer.acknowledged if key not in kept]
+        faults += [f"seen leading: {rivals(seen)} times two"] * bool(rivals(seen))
+        faults += ["too little was written"] * (len(writer.acknowledged) < n_kills)
+        return {
+            "done": n_kills,
+            "promotions": n_promoted,
+            "acknowledged": len(writer.acknowledged),
+            "looks": len(seen),
+            "digest": pair.digest(leader),
+            "faults": faults,
+        }
     finally:
         writer.stopped.set()
         stop.set()
@@ -120,8 +134,4 @@ def run(folder, n_kills, seed, note=lambda text: None):
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as path:
-        n = int(sys.argv[1]) if len(sys.argv) > 1 else 200
-        lost, n_rivals = run(Path(path), n, seed=int(time.time()), note=print)
-        print(f"lost: {lost}; two leaders seen: {n_rivals}")
-        sys.exit(bool(lost) or n_rivals > 0)
+    run_rounds("kills", run, total=200, per_round=20, description=__doc__)

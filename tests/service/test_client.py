@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import ClassVar
 
 import pytest
-from tests.service.test_connections import Server
+from tests.service.processes import Server
 
 from rankwright.client import Client, ServiceError
 from rankwright.exceptions import ParameterError

@@ -8,7 +8,7 @@ import threading
 
 import httpx
 import pytest
-from tests.service.test_connections import Server
+from tests.service.processes import Server
 
 import rankwright as rw
 from rankwright.data import make_queries

@@ -13,7 +13,7 @@ import threading
 import time
 
 import pytest
-from tests.service.test_connections import Server
+from tests.service.processes import Server
 
 from rankwright.service import logs
 

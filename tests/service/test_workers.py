@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
-from tests.service.test_connections import Server
+from tests.service.processes import Server
 from tests.service.test_shutdown import started
 
 import rankwright as rw
@@ -27,6 +27,7 @@ from rankwright.service.workers.channel import (
 )
 
 ADMIN, RANK = "a" * 32, "r" * 32
+TOKENS = f"shop {RANK} rank\nboss {ADMIN} admin\n"
 ITEMS = [{"id": f"d{i}", "features": [float(i), 1.0]} for i in range(3)]
 
 
@@ -54,11 +55,20 @@ def workers_of(server):
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     folder = tmp_path_factory.mktemp("workers")
-    (folder / "tokens").write_text(f"shop {RANK} rank\nboss {ADMIN} admin\n")
+    (folder / "tokens").write_text(TOKENS)
     options = ["--workers", "2", "--demo", "--port", "0", "--token-file", "tokens"]
     server = Server(folder, *options)
     server.wait_until_ready()
     server.folder = folder
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    """The same without tokens."""
+    folder = tmp_path_factory.mktemp("demo")
+    server = Server(folder, "--workers", "2", "--demo", "--port", "0")
     yield server
     server.stop()
 
@@ -100,34 +110,30 @@ def test_rights_are_those_of_one_process(server):
     while status("POST", "/v1/rank", RANK, json=rank) == 200 and time.monotonic() < deadline:
         time.sleep(0.02)
     assert {status("POST", "/v1/rank", RANK, json=rank) for _ in range(20)} == {401}
+    (server.folder / "tokens").write_text(TOKENS)
+    server.process.send_signal(signal.SIGHUP)
+    while status("POST", "/v1/rank", RANK, json=rank) != 200 and time.monotonic() < deadline:
+        time.sleep(0.02)
 
 
-def test_a_worker_tells_a_browser_what_is_wrong(tmp_path):
+def test_a_worker_tells_a_browser_what_is_wrong(demo):
     """Workers have no pages; asking one for a page of a problem was an error of its own."""
-    server = Server(tmp_path, "--workers", "2", "--demo", "--port", "0")
-    try:
-        headers = {"accept": "text/html", "host": "other.example"}
-        answers = [httpx.get(f"{server.url}/healthz", headers=headers) for _ in range(4)]
-        assert {answer.status_code for answer in answers} == {421}
-        assert all(answer.json()["status"] == 421 for answer in answers)
-    finally:
-        server.stop()
+    headers = {"accept": "text/html", "host": "other.example"}
+    answers = [httpx.get(f"{demo.url}/healthz", headers=headers) for _ in range(4)]
+    assert {answer.status_code for answer in answers} == {421}
+    assert all(answer.json()["status"] == 421 for answer in answers)
 
 
-def test_a_refusal_arrives_while_a_worker_still_forwards_the_body(tmp_path):
-    (tmp_path / "tokens").write_text(f"shop {RANK} rank\nboss {ADMIN} admin\n")
-    server = Server(tmp_path, "--workers", "2", "--demo", "--port", "0", "--token-file", "tokens")
+def test_a_refusal_arrives_while_a_worker_still_forwards_the_body(server):
     found, body = Counter(), b"x" * 3 * 2**20
     with httpx.Client(base_url=server.url, headers={"authorization": f"Bearer {RANK}"}) as client:
         for _ in range(150):  # it answered 503 for 3 to 5 of a hundred
             found[client.post("/v1/models", content=body).status_code] += 1
-    server.stop()
     assert found == {403: 150}
 
 
-def test_an_activation_reaches_all_workers_at_one_moment(tmp_path):
-    server = Server(tmp_path, "--workers", "2", "--demo", "--port", "0")
-    admin = Client(server.url)
+def test_an_activation_reaches_all_workers_at_one_moment(demo, tmp_path):
+    admin = Client(demo.url)
     versions = [
         admin.upload(model_file(tmp_path, name, sign), name)["version"]
         for name, sign in (("up", 1), ("down", -1))
@@ -138,7 +144,7 @@ def test_an_activation_reaches_all_workers_at_one_moment(tmp_path):
 
     def ask():
         nonlocal seen
-        with Client(server.url) as client:
+        with Client(demo.url) as client:
             while not stop.is_set():
                 known = seen
                 model = client.rank(ITEMS)["model"]
@@ -159,7 +165,6 @@ def test_an_activation_reaches_all_workers_at_one_moment(tmp_path):
     for thread in threads:
         thread.join()
     admin.close()
-    server.stop()
     assert faults == []
 
 
