@@ -17,7 +17,12 @@ import rankwright as rw
 from rankwright.client import Client, ServiceError
 from rankwright.service.log.checking import check_store, digest
 from rankwright.service.log.reader import LogReader
-from rankwright.service.replication.leadership import Leadership, ranges_of
+from rankwright.service.replication.leadership import (
+    Leadership,
+    identity,
+    position,
+    ranges_of,
+)
 
 LEARN = ("--learn", "PRank", "--grades", "0-4", "--snapshot-every", "20")
 ITEMS = [{"id": f"d{i}", "features": [i / 7.0, 1.0 - i / 5.0]} for i in range(4)]
@@ -262,6 +267,19 @@ def test_writes_wait_for_the_replica_if_asked_to(pair):
     thread.join(10)
     assert waiting[0]["duplicate"] is False
     assert f"{event}/{waiting[0]['id']}" in keys_of(both.store("b"))
+
+
+def test_a_leader_that_stops_answers_the_replicas_that_wait(serve):
+    client = serve()
+    store = client.service.store
+    about = {"store": identity(store), "replica": "r", "wait": 10, "term": 0, "run": 0}
+    about |= {"last": position(store).last, "revision": position(store).revision}
+    timer = threading.Timer(0.3, client.loop.call_soon_threadsafe, (client.service.begin_stop,))
+    timer.start()
+    start = time.monotonic()
+    assert client.get("/v1/replica/log", params=about).status_code == 200
+    assert 0.2 < time.monotonic() - start < 8
+    timer.join()
 
 
 def test_kills_of_leader_and_replica_lose_nothing_acknowledged(tmp_path):

@@ -288,6 +288,11 @@ class Service:
             if not self._closing:
                 self.damage = error.message
 
+    def begin_stop(self) -> None:
+        """Be not ready any more, and let no replica wait for entries; in the event loop."""
+        self.stopping = True
+        self.replication.end_polls()
+
     def close(self) -> None:
         """Stop the threads and close the store; everything acknowledged is on the disk."""
         self._closing = True

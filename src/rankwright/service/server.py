@@ -167,7 +167,7 @@ class _Server(DrainingServer):
         self.service, self.note = service, note
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self.service.stopping = True
+        self.service.begin_stop()
         await super().shutdown(sockets)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:

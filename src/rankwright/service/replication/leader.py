@@ -61,6 +61,7 @@ class Replication:
         self._positions: dict[str, tuple[Position, float]] = {}  # of each replica
         self._waiting: set[asyncio.Event] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._ends = False
         store.on_commit(self._committed)
 
     @property
@@ -116,7 +117,7 @@ class Replication:
             self._waiting.add(woken)
             try:
                 shipment = await asyncio.to_thread(ship, self.store, run, since)
-                left = deadline - time.monotonic()
+                left = 0.0 if self._ends else deadline - time.monotonic()
                 same_run = shipment.leadership.run == run
                 if shipment.position != since or shipment.diverged or not same_run or left <= 0:
                     return msgspec.msgpack.encode(shipment)
@@ -125,6 +126,11 @@ class Replication:
                         await woken.wait()
             finally:
                 self._waiting.discard(woken)
+
+    def end_polls(self) -> None:
+        """Answer the replicas that wait: the service stops."""
+        self._ends = True
+        self._wake()
 
     def fence(self, term: int) -> Position:
         """Accept no more writes, for good; how far this store is."""

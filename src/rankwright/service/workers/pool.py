@@ -294,7 +294,7 @@ async def _serve(app: Security[Service], pool: WorkerPool, note: Callable[[str],
     await asyncio.to_thread(pool.start, follow)
     describe_start(app.service, pool.listener.getsockname()[1], note)
     await stop.wait()
-    app.service.stopping = True
+    app.service.begin_stop()
     pool.stop()
     await asyncio.to_thread(pool.join)
     if running:
