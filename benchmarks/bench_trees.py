@@ -220,9 +220,9 @@ def limit(options: Any) -> None:
     n, n_features = 100_000, 46
     data = workload(n, n_features)
     words = np.random.default_rng(0).integers(0, 2**32, n, np.uint32)
-    pairs, sums = np.ones((n, 2), np.int64), np.zeros((4, 256, 2), np.int64)
+    pairs, sums = np.ones((n, 2), np.int64), np.zeros((2, 4, 256, 2), np.int64)
     rows = np.arange(n, dtype=np.int32)
-    alone = _least(lambda: sum_block(words, rows, pairs, sums), 30)
+    alone = _least(lambda: sum_block(words, rows, pairs, *sums), 30)
     print(f"  limit: {4 * n / alone / 1e9:.2f} G additions of (gradient, Hessian, count) a second")
     added = 0
 

@@ -49,6 +49,7 @@ def work(bins, shared, growth, leads):
     growth  Growth, of grower
     """
     team, job, side = shared.team, shared.job, np.empty((4, 256))
+    second = np.empty((4, 256, 2), np.int64)
     while meet(team):
         steps, start, stop = job[STEPS], job[START], job[STOP]
         if steps & DIVIDE:
@@ -71,7 +72,7 @@ def work(bins, shared, growth, leads):
         if steps & (SUM | SPLIT):
             block = next_task(team)
             while block < len(bins.codes):
-                scan_block(bins, shared, growth, block, start, stop, side)
+                scan_block(bins, shared, growth, block, start, stop, side, second)
                 block = next_task(team)
         meet(team)
         if leads:
@@ -121,7 +122,7 @@ def copy_rows(team, rows, pairs, gathered, by_row, copied):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True)
-def scan_block(bins, shared, growth, block, start, stop, side):
+def scan_block(bins, shared, growth, block, start, stop, side, second):
     """Histograms and best splits of one or two leaves for a block of four features."""
     job, starts, allowed = shared.job, shared.starts, shared.leaves.allowed
     n_leaves, first, last = job[N_LEAVES], 4 * block, min(4 * block + 4, len(bins.n_bins))
@@ -141,7 +142,7 @@ def scan_block(bins, shared, growth, block, start, stop, side):
             if len(rows) <= shared.copied.shape[1]:
                 words = shared.copied[block, : len(rows)]
         if len(own) == 4 * 256:
-            sum_block(words, rows, pairs, own.reshape(4, 256, 2))
+            sum_block(words, rows, pairs, own.reshape(4, 256, 2), second)
         else:
             sum_narrow_block(words, rows, pairs, starts[first : first + 5], own)
     if job[STEPS] & SPLIT:
