@@ -433,40 +433,31 @@ def backups() -> None:
 
 def failovers() -> None:
     """200 kills of a leader and its replica, with promotions, under writes."""
-    words = [sys.executable, "-m", "tests.service.failovers", "200"]
-    done = subprocess.run(words, cwd=Path(__file__).parents[1], capture_output=True, text=True)
-    print("\n".join(done.stdout.splitlines()[-2:]), "\n")
-    if done.returncode:
-        raise RuntimeError(done.stdout[-3000:] + done.stderr[-3000:])
+    _rounds("failovers", 200)
 
 
 def clocks() -> None:
     """200 jumps of the clock of a service, by seconds to years, under writes."""
-    words = [sys.executable, "-m", "tests.service.clock_jumps", "200"]
-    done = subprocess.run(words, cwd=Path(__file__).parents[1], capture_output=True, text=True)
-    print("\n".join(done.stdout.splitlines()[-3:]), "\n")
-    if done.returncode:
-        raise RuntimeError(done.stdout[-3000:] + done.stderr[-3000:])
+    _rounds("clock_jumps", 200)
 
 
 def kills() -> None:
     """kill -9 at 1,000 random moments under load."""
-    _tests("test_kills.py::test_acknowledged", RANKWRIGHT_KILLS="1000")
+    _rounds("kills", 1000)
 
 
 def schema() -> None:
     """20,000 requests generated from the OpenAPI document."""
-    _tests("test_schema.py", RANKWRIGHT_CASES="20000")
+    _rounds("generated", 20_000)
 
 
-def _tests(name: str, **settings: str) -> None:
-    path, _, test = name.partition("::")
-    words = [sys.executable, "-m", "pytest", "-q", f"tests/service/{path}", "-k", test or "test"]
-    root = Path(__file__).parents[1]
-    done = subprocess.run(words, cwd=root, env={**os.environ, **settings}, capture_output=True)
-    print(settings, done.stdout.decode().splitlines()[-1], "\n")
+def _rounds(name: str, total: int) -> None:
+    """Run a long count of the tests; its own ``--record`` lets it go on after a cut."""
+    words = [sys.executable, "-m", f"tests.service.{name}", str(total)]
+    done = subprocess.run(words, cwd=Path(__file__).parents[1], capture_output=True, text=True)
+    print("\n".join(done.stdout.splitlines()[-2:]), "\n")
     if done.returncode:
-        raise RuntimeError(f"{name} failed:\n{done.stdout.decode()[-3000:]}")
+        raise RuntimeError(done.stdout[-3000:] + done.stderr[-3000:])
 
 
 PARTS = {

@@ -1,7 +1,7 @@
 """Put the clock of a running service forward and back, and compare what was acknowledged.
 
-``python -m tests.service.clock_jumps 200`` makes 200 jumps of seconds to years, with a retention of
-30 days; every tenth time the service is killed and starts again.
+``python -m tests.service.clock_jumps 200 --record FILE`` makes 200 jumps of seconds to years, with
+a retention of 30 days, in rounds of 20; every tenth time the service is killed and starts again.
 """
 
 from __future__ import annotations
@@ -9,11 +9,9 @@ from __future__ import annotations
 import os
 import random
 import signal
-import sys
-import tempfile
-from pathlib import Path
 
 from tests.service.processes import Server
+from tests.service.rounds import run_rounds
 from tests.service.test_replication import keys_of, teach
 
 from rankwright.client import Client
@@ -33,8 +31,8 @@ SECONDS = (1, 60, 3600, 86400, 40 * 86400, 5 * 365 * 86400)
 LEARN = ("--learn", "PRank", "--grades", "0-4", "--retention-days", "30", "--snapshot-every", "5")
 
 
-def run(folder, n_jumps, seed, note=lambda text: None):
-    """What was acknowledged and is not in the log, and what the check of the store says."""
+def run(folder, n_jumps, seed):
+    """A round: what was acknowledged and lost, and what the check of the store says."""
     chance, kept = random.Random(seed), []
     (folder / "sitecustomize.py").write_text(SHIFTED)
     clock = folder / "shift"
@@ -57,13 +55,14 @@ def run(folder, n_jumps, seed, note=lambda text: None):
                 client.close()
                 server.stop(signal.SIGKILL)
                 server = None
-                note(f"{number + 1} jumps, {len(kept):,} acknowledged")
         found = set(keys_of(folder / "feedback.db"))
         log = LogReader(folder / "feedback.db")
         ((spread,),) = log.select("SELECT max(time) - min(time) FROM log")
         log.close()
-        note(f"entries are {spread / 86400:,.1f} days apart")
-        return [key for key in kept if key not in found], check_store(folder / "feedback.db")
+        faults = [f"lost: {key}" for key in kept if key not in found]
+        faults += map(str, check_store(folder / "feedback.db").faults)
+        days = round(spread / 86400)
+        return {"done": n_jumps, "acknowledged": len(kept), "days": days, "faults": faults}
     finally:
         if server is not None:
             client.close()
@@ -71,8 +70,4 @@ def run(folder, n_jumps, seed, note=lambda text: None):
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as path:
-        n = int(sys.argv[1]) if len(sys.argv) > 1 else 200
-        lost, report = run(Path(path), n, seed=0, note=lambda text: print(text, flush=True))
-        print(f"lost: {len(lost)}; faults after a replay: {list(report.faults)}")
-        sys.exit(bool(lost) or bool(report.faults))
+    run_rounds("jumps", run, total=200, per_round=20, description=__doc__)

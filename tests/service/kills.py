@@ -1,22 +1,26 @@
-"""Kill a process that logs and learns, again and again; started by test_kills.py.
+"""Kill a process that logs and learns, again and again.
 
-``python kills.py STORE N RANKER``: a parent that has everything loaded forks a child, the child
-appends events, feedback and judgments, takes some of these back, learns from all of it, and is
-killed after a random time. The parent knows what the child said was on the disk, and replays the
-log without ever being killed.
+A parent that has everything loaded forks a child, the child appends events, feedback and judgments,
+takes some of these back, learns from all of it, and is killed after a random time. The parent knows
+what the child said was on the disk, and replays the log without ever being killed.
+
+``python -m tests.service.kills 1000 --record FILE`` runs 1,000 kills in rounds of 100, each with a
+new log, and goes on with those of the file. Every tenth round learns with OAP-BPM.
 """
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
-import sys
 import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tests.service.replay import replayed
+from tests.service.rounds import run_rounds
 
 from rankwright.service.experiments import Experiments
 from rankwright.service.learning.live import LearningPlan, LiveRanker
@@ -25,9 +29,6 @@ from rankwright.service.log.entries import Event, Judgment, LoggedFeedback, enco
 from rankwright.service.log.reader import LogReader
 from rankwright.service.log.store import Store
 from rankwright.service.models import Models, demo_model
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from service.replay import replayed
 
 N_FEATURES = 5
 CHECK_EVERY = 20  # kills between two replays of the whole log
@@ -116,9 +117,27 @@ class Reference:
         log.close()
 
 
-def main(path: str, n_kills: int, ranker: str) -> None:
+def run(folder: Path, n_kills: int, seed: int) -> dict[str, Any]:
+    """A round: what was acknowledged, what the log has, and what was lost."""
+    ranker = "OAPBPM" if seed % 10 == 9 else "BayesianPRank"
+    context = multiprocessing.get_context("spawn")  # what forks has no threads
+    reader, writer = context.Pipe(duplex=False)
+    arguments = (str(folder / "feedback.db"), n_kills, seed, ranker, writer)
+    process = context.Process(target=_kill, args=arguments)
+    process.start()
+    writer.close()
+    try:
+        return dict(reader.recv())
+    except EOFError:
+        return {"done": n_kills, "faults": ["the process that kills ended with an error"]}
+    finally:
+        process.join()
+        reader.close()
+
+
+def _kill(path: str, n_kills: int, seed: int, ranker: str, report: Any) -> None:
     plan = LearningPlan(ranker, grades=(0.0, 1.0, 2.0, 3.0, 4.0))
-    reference, random, n_said = Reference(path, plan), np.random.default_rng(0), 0
+    reference, random, n_said = Reference(path, plan), np.random.default_rng(seed), 0
     demo_model()  # before the first fork, as every child serves it
     LiveRanker(plan).apply(  # compile
         1,
@@ -126,7 +145,7 @@ def main(path: str, n_kills: int, ranker: str) -> None:
         Event("q", "m", ["a"], b"", np.ones((1, N_FEATURES)).tobytes()),
     )
     for number in range(n_kills):
-        said = run_and_kill(path, plan, number, random.uniform(0.0, 0.04))
+        said = run_and_kill(path, plan, 10**6 * seed + number, random.uniform(0.0, 0.04))
         n_said += len(said)
         reference.check(said, thoroughly=number % CHECK_EVERY == 0)
     store = Store(path)  # a last start, which learns what the last kill left
@@ -137,12 +156,15 @@ def main(path: str, n_kills: int, ranker: str) -> None:
     final.close()
     store.close()
     log = LogReader(path)
-    assert final.live.snapshot() == replayed(log, plan).snapshot(), "the replay has other bits"
+    faults = []
+    if final.live.snapshot() != replayed(log, plan).snapshot():
+        faults.append("the replay has other bits")
     log.close()
-    assert final.live.progress.n_taken_back > n_kills, "nothing was taken back"
-    n_log = sum(reference.keys.values())
-    print(f"{n_kills} kills, {n_said} acknowledged, {n_log} in the log, 0 lost, bits equal")
+    if final.live.progress.n_taken_back <= n_kills // 2:
+        faults.append("too few judgments were taken back")
+    counts = {"acknowledged": n_said, "logged": sum(reference.keys.values())}
+    report.send({"done": n_kills, "ranker": ranker, **counts, "faults": faults})
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), sys.argv[3])
+    run_rounds("kills", run, total=1000, per_round=100, description=__doc__)

@@ -12,6 +12,7 @@ import importlib
 import multiprocessing
 import os
 import re
+import select
 import signal
 import socket
 import subprocess
@@ -30,8 +31,16 @@ _forks = multiprocessing.get_context("forkserver")
 _forks.set_forkserver_preload(["tests.service.preloaded"])
 
 
-def _serve(words, folder, environment, errors, constants):
+def _end_with(tests):
+    """End when the process of the tests is gone, which may have been killed."""
+    if hasattr(os, "pidfd_open"):
+        select.select([os.pidfd_open(tests)], [], [])
+        os._exit(1)
+
+
+def _serve(words, folder, environment, errors, constants, tests):
     """What a forked process runs."""
+    threading.Thread(target=_end_with, args=(tests,), daemon=True).start()
     os.dup2(errors.fileno(), 2)
     errors.close()
     os.chdir(folder)
@@ -52,7 +61,7 @@ class Forked:
 
     def __init__(self, words, folder, environment, constants):
         reader, writer = _forks.Pipe(duplex=False)
-        arguments = (list(words), str(folder), environment, writer, constants)
+        arguments = (list(words), str(folder), environment, writer, constants, os.getpid())
         self._process = _forks.Process(target=_serve, args=arguments)
         self._process.start()
         writer.close()
