@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from os import PathLike
 from typing import Any, Protocol, TypeAlias
 
@@ -53,6 +53,7 @@ class DataFrame(Protocol):
 
 Matrix: TypeAlias = FloatArray | SparseMatrix  # rows that have been checked
 MatrixLike: TypeAlias = ArrayLike | SparseMatrix | DataFrame  # rows as users give them
+TableLike: TypeAlias = DataFrame | Mapping[str, Any] | Sequence[Mapping[str, Any]]  # named columns
 FilePath: TypeAlias = str | PathLike[str]
 RandomState: TypeAlias = int | np.random.RandomState | np.random.Generator | None
 Id: TypeAlias = Hashable  # of a user, an item, a query or a document

@@ -188,7 +188,9 @@ class CellError(DataError):
     price is 'cheap' in row 3; the column needs a finite number.
     """
 
-    def __init__(self, name: str, row: int, value: Any, needed: str, *, n_words: int = 1) -> None:
+    def __init__(
+        self, name: str, row: int, value: object, needed: str, *, n_words: int = 1
+    ) -> None:
         shown = repr(value) if len(repr(value)) <= 40 else repr(value)[:40] + "..."
         super().__init__(
             f"{name} is {shown} in row {row}; the column needs {needed}.", kind="wrong cell"

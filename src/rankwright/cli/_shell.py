@@ -12,7 +12,7 @@ import re
 import shlex
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from os.path import isfile
@@ -25,6 +25,12 @@ from rankwright.data.io.files import STDIN, check_outputs, naming, write_lines
 from rankwright.exceptions import Message, ParameterError, Setting
 
 if TYPE_CHECKING:
+    from cyclopts import Token
+
+    from rankwright.data.behavior.impressions import ImpressionLog
+    from rankwright.data.behavior.interactions import Interactions
+    from rankwright.data.behavior.ratings import Ratings
+    from rankwright.data.items import Items
     from rankwright.features.judged import TextCollection
 
 option_names: dict[str, str] = {}  # parameters of the library -> options of the verb that runs
@@ -45,7 +51,7 @@ def note(text: str) -> None:
     progress.say(escape_controls(text))
 
 
-def note_content(path: str, content: Any) -> None:
+def note_content(path: str, content: Items | Ratings | Interactions | ImpressionLog) -> None:
     """Say what was read from a file."""
     note(f"{path}: {content.facts()}")
 
@@ -55,7 +61,7 @@ def to_json(content: object) -> str:
     return json.dumps(_plain(content), indent=1, ensure_ascii=False, default=repr) + "\n"
 
 
-def answer(json: bool, text: Any, content: Mapping[str, Any], output: str | None = None) -> None:
+def answer(json: bool, text: object, content: Mapping[str, Any], output: str | None = None) -> None:
     """Write a result: the text, or its content as JSON."""
     write_result([to_json(content) if json else f"{text}\n"], output)
 
@@ -119,19 +125,19 @@ def write_result(lines: Iterable[str], path: str | None = None) -> None:
     note(f"written: {path}")
 
 
-def _check_run_name(type_: Any, name: str) -> None:
+def _check_run_name(type_: object, name: str) -> None:
     if name.split() != [name]:
         raise ValueError("The name of a TREC run has no blanks.")
 
 
-def _numbers(type_: Any, tokens: Any) -> list[float]:
+def _numbers(type_: object, tokens: Sequence[Token]) -> list[float]:
     try:
         return [float(word) for word in split(token.value for token in tokens)]
     except ValueError:
         raise ValueError("write numbers with commas, such as 1,0.6,0.4") from None
 
 
-def _to_stdout(type_: Any, tokens: Any) -> str | None:
+def _to_stdout(type_: object, tokens: Sequence[Token]) -> str | None:
     return None if tokens[0].value == STDIN else str(tokens[0].value)
 
 

@@ -11,7 +11,7 @@ import warnings
 from argparse import ArgumentError, ArgumentParser, Namespace
 from collections.abc import Iterable
 from functools import partial
-from typing import Any, cast
+from typing import IO, Any, cast
 
 from cyclopts import App, CycloptsError, Parameter
 
@@ -85,7 +85,7 @@ VERBS: dict[str, tuple[str, ...]] = {
 }
 
 
-def _shown(default: Any) -> str | None:
+def _shown(default: object) -> str | None:
     """The default in the help, unless it says that an option is not set."""
     if default is None or default is False or default == []:
         return None
@@ -163,7 +163,7 @@ def _prepare_streams() -> None:
 
 
 def _show_warning(
-    shown: set[str], message: object, category: Any, *where: Any, **more: Any
+    shown: set[str], message: object, category: type[Warning], *where: Any, **more: Any
 ) -> None:
     """Print a warning once, without the line of source that raised it."""
     text = message.args[0] if isinstance(message, RankwrightWarning) else str(message)
@@ -233,7 +233,7 @@ def _read_config(path: str) -> Any:
 class Terminal:
     """A terminal that shows control characters instead of obeying them."""
 
-    def __init__(self, stream: Any) -> None:
+    def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:

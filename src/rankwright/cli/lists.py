@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Group, Parameter
 
 import rankwright as rw
 from rankwright.cli import _shell as sh
 from rankwright.exceptions import DataError, ParameterError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from rankwright.data.behavior.interactions import Interactions
+    from rankwright.data.behavior.ratings import Ratings
+    from rankwright.data.runs import Run
 
 NEW_USER = "new user"  # whose ratings --new gives
 
@@ -39,7 +46,7 @@ class ListOptions:
         """The options that are set."""
         return {f"--{name}": value for name, value in vars(self).items() if value}
 
-    def parameters(self, data: Any) -> dict[str, Any]:
+    def parameters(self, data: Ratings | Interactions) -> dict[str, Any]:
         """``exclude`` and ``filter`` of ``recommend``."""
         if self.categories is None and (self.only or self.cap):
             raise ParameterError("--only and --cap need --categories, a table of items.")
@@ -63,7 +70,7 @@ class ListOptions:
         }
 
 
-def _ids(words: list[str], known: Any) -> list[Any]:
+def _ids(words: list[str], known: NDArray[Any]) -> list[Any]:
     """Ids that were typed or are the lines of files, as the data have them."""
     from rankwright.data.vocabulary import find_id
 
@@ -74,7 +81,7 @@ def _ids(words: list[str], known: Any) -> list[Any]:
     return [find_id(name.strip(), known, "item") for name in names if name.strip()]
 
 
-def _categories(path: str, data: Any) -> dict[Any, str]:
+def _categories(path: str, data: Ratings | Interactions) -> dict[Any, str]:
     """The category of each item of a table; items that are not in the data do not matter."""
     from rankwright.data.behavior.ratings import find_column
     from rankwright.data.io.interactions import read_columns
@@ -327,7 +334,9 @@ def fuse(
     sh.write_ranking(fused.ranking(cutoff), output, name, about)
 
 
-def _fit_fusion(runs: Any, qrels: Any, ranker: str | None, settings: list[str]) -> Any:
+def _fit_fusion(
+    runs: Mapping[str, Run], qrels: Any, ranker: str | None, settings: list[str]
+) -> Any:
     from rankwright.selection.by_name import parse_settings
 
     defaults = {} if ranker else rw.LearnedFusion.default_ranker().get_params(deep=False)

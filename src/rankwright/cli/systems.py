@@ -28,6 +28,8 @@ from rankwright.persist.provenance import Provenance, model_card
 from rankwright.persist.scorer import SavedScorer, load_scorer
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from rankwright.data.behavior.impressions import ImpressionLog
     from rankwright.metrics.comparison import Comparison
     from rankwright.online_eval.rankings import LogComparison
@@ -325,7 +327,7 @@ def _check_queries(run: Run, qrels: Qrels, name: str, data: str) -> None:
         )
 
 
-def _some(queries: Any) -> str:
+def _some(queries: Sequence[object] | NDArray[Any]) -> str:
     more = f" and {len(queries) - 3:,} more" if len(queries) > 3 else ""
     return ", ".join(map(str, queries[:3])) + more
 

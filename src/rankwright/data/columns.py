@@ -484,7 +484,7 @@ def _is_truth_word(cell: object) -> bool:
     return isinstance(cell, str) and cell.strip().lower() in _TRUTH
 
 
-def left_out(name: str, cells: Any, kind: str) -> str | None:
+def left_out(name: str, cells: Sequence[Any] | NDArray[Any], kind: str) -> str | None:
     """Why a column says nothing about new rows, or None: constant, an id, or free text."""
     n_rows = len(cells)
     if n_rows < MANY_ROWS:

@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,9 @@ from rankwright._typing import Column, DataFrame, FloatArray, IntArray, MatrixLi
 from rankwright.data.io.files import PipedFile
 from rankwright.data.vocabulary import is_missing
 from rankwright.exceptions import DataError
+
+if TYPE_CHECKING:
+    import duckdb
 
 Columns = dict[str, NDArray[Any]]
 
@@ -184,7 +187,7 @@ def one_file(path: str | os.PathLike[str]) -> str:
     return re.sub(r"([*?\[])", r"[\1]", os.path.abspath(path))
 
 
-def _top_names(connection: Any, path: str) -> list[str]:
+def _top_names(connection: duckdb.DuckDBPyConnection, path: str) -> list[str]:
     """The names of the columns of a Parquet file, without the parts of lists and structs."""
     query = "SELECT name, num_children FROM parquet_schema(?)"
     schema = connection.execute(query, [path]).fetchall()

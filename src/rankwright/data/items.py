@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from rankwright._typing import FloatArray
 from rankwright.data.columns import Read, TableEncoding, reading_table
@@ -142,7 +142,7 @@ class Items:
         """Which rows belong to which query."""
         return Queries.from_ids(self.qid, self.n_items)
 
-    def take(self, rows: Any) -> Items:
+    def take(self, rows: ArrayLike | slice) -> Items:
         """Select rows by a boolean mask, row numbers in any order, or a slice.
 
         >>> Items([[1.0], [2.0], [3.0]], [0, 1, 2]).take([2, 0]).y

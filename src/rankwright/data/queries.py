@@ -43,7 +43,9 @@ class Queries:
         self.ids.setflags(write=False)
 
     @classmethod
-    def from_ids(cls, qid: Any, n_items: int | None = None, *, name: str = "qid") -> Queries:
+    def from_ids(
+        cls, qid: Column | None, n_items: int | None = None, *, name: str = "qid"
+    ) -> Queries:
         """From one id per row, of any hashable type, in any order; ``None`` is a single query.
 
         ``name`` is the parameter that errors speak of.
@@ -114,7 +116,9 @@ class Split(NamedTuple):
     test: IntArray
 
 
-def split_queries(qid: Any, *, test_size: float = 0.5, random_state: Seed = None) -> Split:
+def split_queries(
+    qid: Column | None, *, test_size: float = 0.5, random_state: Seed = None
+) -> Split:
     """Split at random into training and test rows, keeping each query whole.
 
     Parameters
@@ -138,7 +142,7 @@ def split_queries(qid: Any, *, test_size: float = 0.5, random_state: Seed = None
     return _split(np.isin(queries.codes, shuffled[:n_test]))
 
 
-def fold_queries(qid: Any, n_folds: int = 5, *, random_state: Seed = None) -> list[Split]:
+def fold_queries(qid: Column | None, n_folds: int = 5, *, random_state: Seed = None) -> list[Split]:
     """Split the queries into folds of equal size for cross-validation; each is tested once.
 
     Parameters
@@ -159,7 +163,7 @@ def fold_queries(qid: Any, n_folds: int = 5, *, random_state: Seed = None) -> li
     return [_split(fold[queries.codes] == k) for k in range(n_folds)]
 
 
-def split_within_users(user: Any, *, random_state: Seed = None) -> Split:
+def split_within_users(user: Column, *, random_state: Seed = None) -> Split:
     """Split every user's rows in half, at random; an odd row goes to training.
 
     Parameters
@@ -179,7 +183,7 @@ def split_within_users(user: Any, *, random_state: Seed = None) -> Split:
 
 
 def leave_out(
-    user: Any, n: int = 1, *, time: Column | None = None, random_state: Seed = None
+    user: Column, n: int = 1, *, time: Column | None = None, random_state: Seed = None
 ) -> Split:
     """Hold out a fixed number of rows of every user for testing: the latest ones, or random ones.
 
@@ -219,12 +223,12 @@ def _shuffled(queries: Queries, parts: int, random_state: Seed) -> IntArray:
     return np.random.default_rng(random_state).permutation(n)
 
 
-def _need_at_least(low: int, name: str, given: Any) -> None:
+def _need_at_least(low: int, name: str, given: object) -> None:
     if not isinstance(given, Integral) or given < low:
         raise ParameterError(f"{name}={given!r}: must be an integer >= {low}.")
 
 
-def need_a_share(test_size: Any) -> None:
+def need_a_share(test_size: object) -> None:
     """Refuse a fraction of the rows that leaves one part empty."""
     if not isinstance(test_size, float | np.floating) or not 0 < test_size < 1:
         raise ParameterError(f"test_size={test_size!r}: must be a fraction between 0 and 1.")

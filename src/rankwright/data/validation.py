@@ -253,7 +253,7 @@ def reading_notes(items: Items, y: ArrayLike | None = None) -> list[Message]:
     return [*notes, *(Message(f"warning: {f.reason}; ", f.fix) for f in findings)]
 
 
-def click_findings(items: Items, grade: Any) -> list[Finding]:
+def click_findings(items: Items, grade: object) -> list[Finding]:
     """Findings about a log that is read as graded items: clicks as grades, position as feature."""
     findings = []
     if isinstance(grade, str) and plain_name(grade) in LOG_COLUMNS["clicks"]:

@@ -19,7 +19,7 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankwright._typing import Column, FloatArray, IntArray, Matrix
+from rankwright._typing import Column, FloatArray, Id, IntArray, Matrix
 from rankwright.exceptions import DataError, ParameterError
 
 
@@ -207,11 +207,11 @@ def as_ids(values: Any, name: str = "qid") -> NDArray[Any]:
     return np.asarray(values)
 
 
-def _as_text(key: Any) -> Any:
+def _as_text(key: Id) -> Any:
     return str(key) if isinstance(key, UUID) else key
 
 
-def _array_of(values: Any, name: str) -> NDArray[Any]:
+def _array_of(values: Column, name: str) -> NDArray[Any]:
     items = list(values) if isinstance(values, Iterable) else None
     if items is None or isinstance(values, str | bytes):
         raise DataError(f"{name} is {values!r}: give one id per row, as a list, array or column.")
@@ -221,7 +221,7 @@ def _array_of(values: Any, name: str) -> NDArray[Any]:
         items = [item.item() if isinstance(item, np.integer | np.str_) else item for item in items]
         kinds = {type(item) for item in items}
     # NumPy's text arrays drop a NUL at the end, which would merge the ids "a" and "a\\0".
-    nul = kinds == {str} and any(item.endswith("\0") for item in items)
+    nul = kinds == {str} and any(str(item).endswith("\0") for item in items)
     if len(kinds) == 1 and not kinds & {tuple, list, set, dict, frozenset, bytes} and not nul:
         return np.asarray(items)
     ids = np.empty(len(items), dtype=object)
@@ -229,7 +229,7 @@ def _array_of(values: Any, name: str) -> NDArray[Any]:
     return ids
 
 
-def is_missing(key: Any) -> bool:
+def is_missing(key: object) -> bool:
     try:
         return key is None or bool(key != key)
     except TypeError:  # pandas.NA cannot be compared
@@ -402,7 +402,7 @@ def hash_ids(ids: Column) -> Hashes:
     return np.array([_hash_id(i) for i in distinct.tolist()], np.uint64)[codes]
 
 
-def _hash_id(value: Any) -> int:
+def _hash_id(value: Id) -> int:
     if isinstance(value, bool | int | float) and value == value // 1:
         return int(mix(np.array([int(value) & (2**64 - 1)], np.uint64))[0])
     if isinstance(value, str):

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -88,6 +88,11 @@ def tree_nodes(nodes: Nodes, n: int, combine: Callable[[Any, Any], Any]) -> Node
     return done | current
 
 
+# Cuts a value into a piece for each block; joins pieces to the values of a block (number, of all).
+SplitFunction: TypeAlias = Callable[[Any, int], Iterable[Any]]
+MergeFunction: TypeAlias = Callable[[list[Any], int, int], Iterable[Any]]
+
+
 def block_bounds(n_values: int, n_blocks: int) -> list[int]:
     """Where each of some blocks of values starts, and where the last one ends.
 
@@ -141,23 +146,25 @@ def _map_block(function: Callable[..., Any], n: int, *arguments: Any) -> list[An
         return [function(*arguments)]
 
 
-def split_pieces(split: Any, values: list[Any], n_blocks: int) -> list[Any]:
+def split_pieces(split: SplitFunction, values: list[Any], n_blocks: int) -> list[Any]:
     """Per block, what each of the values gives to it."""
     return [list(pieces) for pieces in zip(*(split(v, n_blocks) for v in values), strict=True)]
 
 
-def merged_pieces(merge: Any, number: int, n_blocks: int, *parts: list[Any]) -> list[Any]:
+def merged_pieces(merge: MergeFunction, number: int, n_blocks: int, *parts: list[Any]) -> list[Any]:
     return list(merge([piece for part in parts for piece in part], number, n_blocks))
 
 
-def _block_nodes(values: list[Any], first: int, n: int, combine: Any) -> Nodes:
+def _block_nodes(
+    values: list[Any], first: int, n: int, combine: Callable[[Any, Any], Any]
+) -> Nodes:
     """What a block, whose values start with number ``first`` of ``n``, has of the tree."""
     with one_thread():
         nodes = {(0, first + number): value for number, value in enumerate(values)}
         return tree_nodes(nodes, n, combine)
 
 
-def _joined_nodes(one: Nodes, other: Nodes, n: int, combine: Any) -> Nodes:
+def _joined_nodes(one: Nodes, other: Nodes, n: int, combine: Callable[[Any, Any], Any]) -> Nodes:
     with one_thread():
         return tree_nodes(one | other, n, combine)
 
@@ -201,7 +208,7 @@ class Engine(ABC):
 
     @abstractmethod
     def exchange(
-        self, values: ShardedValues, split: Any, merge: Any, n_values: int
+        self, values: ShardedValues, split: SplitFunction, merge: MergeFunction, n_values: int
     ) -> ShardedValues:
         """Send parts of values to other blocks: the shuffle.
 
@@ -244,7 +251,11 @@ class Engine(ABC):
         return ShardedValues(tuple(blocks), (1,) * len(blocks))
 
     def _apply_all(
-        self, how: Any, function: Callable[..., Any], values: Any, arguments: Any
+        self,
+        how: Callable[..., Any],
+        function: Callable[..., Any],
+        values: ShardedValues | tuple[ShardedValues, ...],
+        arguments: tuple[Any, ...],
     ) -> list[Any]:
         blocks = side_by_side(values)
         return [self._apply(how, function, len(block), *block, *arguments) for block in blocks]
@@ -285,7 +296,7 @@ class Engine(ABC):
         """How many blocks to cut shards into: one for each thread."""
         return min(MANY_SHARDS, self.threads)
 
-    def fit(self, estimator: Any, X: MatrixLike, y: ArrayLike, **arguments: Any) -> Any:
+    def fit(self, estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, **arguments: Any) -> Any:
         """``estimator.fit(X, y, **arguments)`` on this engine; a fit that fails leaves no task."""
         from rankwright.distributed.fitting import fit_shards
 

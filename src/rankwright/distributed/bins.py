@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from rankwright._typing import FloatArray, IntArray
+from rankwright._typing import BoolArray, FloatArray, IntArray
 from rankwright.distributed.base import Engine, ShardedValues, side_by_side
 from rankwright.distributed.shards import Shard
 from rankwright.rankers.boosting.binning import (
@@ -44,6 +44,11 @@ class Totals(NamedTuple):
     n_queries: int
 
 
+# read(*block, *arguments)(feature) gives values and their mass; find(feature, values, mass) edges.
+ReadColumns: TypeAlias = Callable[..., Callable[[int], tuple[FloatArray, IntArray]]]
+FindEdges: TypeAlias = Callable[..., FloatArray]
+
+
 def add_totals(one: Totals, other: Totals) -> Totals:
     (low, high), (low2, high2) = one.span, other.span
     span = min(low, low2), max(high, high2)
@@ -72,7 +77,9 @@ def read_columns(shards: list[Shard], used: list[Used]) -> ReadColumn:
     return read
 
 
-def add_up(parts: list[tuple[FloatArray, IntArray]], kind: Any = None) -> Counted:
+def add_up(
+    parts: list[tuple[FloatArray, IntArray]], kind: Literal["stable"] | None = None
+) -> Counted:
     """Distinct values that are not missing, in ascending order, and the sum of the mass of each.
 
     If each part is in ascending order, ``kind="stable"`` merges them instead of sorting again.
@@ -107,8 +114,8 @@ def _starts(ordered: FloatArray) -> IntArray:
 
 def learn_edges(
     engine: Engine,
-    read: Any,
-    find: Any,
+    read: ReadColumns,
+    find: FindEdges,
     held: tuple[ShardedValues, ...],
     size: tuple[int, int],
     *arguments: Any,
@@ -136,14 +143,18 @@ def learn_edges(
 
 
 def _find_all(
-    bounds: tuple[int, int], read: Any, find: Any, blocks: Any, arguments: Any
+    bounds: tuple[int, int],
+    read: ReadColumns,
+    find: FindEdges,
+    blocks: Sequence[tuple[Any, ...]],
+    arguments: tuple[Any, ...],
 ) -> list[FloatArray]:
     columns = [read(*block, *arguments) for block in blocks]
     features = range(*bounds)
     return [find(f, *add_up([get(f) for get in columns])) for f in features]
 
 
-def _count(read: Any, *values: Any) -> list[Counted]:
+def _count(read: ReadColumns, *values: Any) -> list[Counted]:
     *block, first, last, arguments = values
     get = read(*block, *arguments)
     return [add_up([get(feature)]) for feature in range(first, last)]
@@ -155,7 +166,7 @@ def _split_features(counts: list[Counted], n_blocks: int) -> list[list[Counted]]
 
 
 def _find_share(
-    pieces: list[list[Counted]], block: int, n_blocks: int, find: Any, first: int, last: int
+    pieces: list[list[Counted]], block: int, n_blocks: int, find: FindEdges, first: int, last: int
 ) -> list[FloatArray]:
     start = first + (last - first) * block // n_blocks
     columns = zip(*pieces, strict=True)
@@ -169,7 +180,7 @@ def learn_bins(
     held: tuple[ShardedValues, ShardedValues],
     n_rows: int,
     max_bins: int,
-    categorical: Any,
+    categorical: BoolArray,
     max_levels: int | None,
 ) -> QuantileBins:
     """The bins of ``QuantileBins.learn`` on all rows, from exact counts of values."""
@@ -180,7 +191,7 @@ def learn_bins(
 def _find_bins(
     max_bins: int,
     max_levels: int | None,
-    categorical: Any,
+    categorical: BoolArray,
     feature: int,
     values: FloatArray,
     mass: IntArray,

@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Callable
 from numbers import Integral
-from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -17,6 +16,7 @@ from rankwright.distributed.base import Engine
 from rankwright.distributed.shards import Shard, ShardedRows
 from rankwright.exceptions import ParameterError
 from rankwright.persist.models import Checkpoint
+from rankwright.rankers.boosting.training import Start
 
 IDLE = ("n_jobs", "verbose", "callbacks")  # parameters that change no model
 PAUSE = 20  # saving again waits for this many times the seconds that it took: at most 5 %
@@ -38,7 +38,7 @@ class SavedFit:
         engine: Engine,
         estimator: BaseEstimator,
         rows: ShardedRows,
-        start: Any = None,
+        start: Start | None = None,
     ) -> None:
         self._checkpoint, self._next = checkpoint, 0.0
         checkpoint.open(_fingerprint(engine, estimator, rows, start))
@@ -61,7 +61,9 @@ class SavedFit:
             self._next = time.monotonic() + PAUSE * (time.monotonic() - now)
 
 
-def _fingerprint(engine: Engine, estimator: BaseEstimator, rows: ShardedRows, start: Any) -> str:
+def _fingerprint(
+    engine: Engine, estimator: BaseEstimator, rows: ShardedRows, start: Start | None
+) -> str:
     """What an interrupted fit and its continuation must agree on: parameters and rows."""
     given = estimator.get_params(deep=True)
     for name in ("random_state", "early_stopping__random_state"):

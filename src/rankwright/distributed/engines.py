@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from tempfile import TemporaryDirectory
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import uuid4
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -21,7 +21,9 @@ import numpy as np
 
 from rankwright.distributed.base import (
     Engine,
+    MergeFunction,
     ShardedValues,
+    SplitFunction,
     aligned,
     block_sizes,
     merged_pieces,
@@ -32,6 +34,12 @@ from rankwright.distributed.shards import N_SHARDS
 from rankwright.exceptions import ClusterError, ParameterError, Setting
 from rankwright.persist.models import Checkpoint
 from rankwright.runtime import Team, active_engine, n_threads, one_thread, parse_bytes
+
+if TYPE_CHECKING:
+    from dask.delayed import Delayed
+    from distributed.deploy import Cluster
+
+    from distributed import ActorFuture, Client, Future
 
 SMALL = 1 << 16  # bytes of a block that is never stored
 PATIENCE = 20.0  # seconds without a scheduler before a fit gives up
@@ -78,7 +86,11 @@ class LocalEngine(Engine):
         return value
 
     def _apply_all(
-        self, how: Any, function: Callable[..., Any], values: Any, arguments: Any
+        self,
+        how: Callable[..., Any],
+        function: Callable[..., Any],
+        values: ShardedValues | tuple[ShardedValues, ...],
+        arguments: tuple[Any, ...],
     ) -> list[Any]:
         def apply(block: tuple[Any, ...]) -> Any:
             with _released(block):
@@ -132,7 +144,7 @@ class LocalEngine(Engine):
         return mapped
 
     def exchange(
-        self, values: ShardedValues, split: Any, merge: Any, n_values: int
+        self, values: ShardedValues, split: SplitFunction, merge: MergeFunction, n_values: int
     ) -> ShardedValues:
         n = self.n_blocks
 
@@ -174,7 +186,7 @@ class _OfOne:
         return getattr(self._only, method)(*arguments)
 
 
-def _compute(delayed: Any) -> Any:
+def _compute(delayed: Delayed) -> Any:
     from dask.local import get_sync  # by name, older versions warn if there is a client
 
     return delayed.compute(scheduler=get_sync)
@@ -227,7 +239,7 @@ def _n_bytes(value: object) -> int:
     return sum(map(_n_bytes, vars(value).values())) if hasattr(value, "__dict__") else 0
 
 
-def _is_mapped(array: Any) -> bool:
+def _is_mapped(array: object) -> bool:
     while isinstance(array, np.ndarray):
         array = array.base
     return isinstance(array, memoryview)
@@ -247,7 +259,7 @@ class DaskEngine(Engine):
     is_cluster = True
     _announced: ClassVar[WeakKeyDictionary[Any, str]] = WeakKeyDictionary()
 
-    def __init__(self, client: Any, *, owned: bool = False) -> None:
+    def __init__(self, client: Client, *, owned: bool = False) -> None:
         self.client, self._owned = client, owned
         self._started: WeakSet[Any] = WeakSet()
         self._sound: set[str] = set()  # addresses of workers whose versions are ours
@@ -275,7 +287,7 @@ class DaskEngine(Engine):
             return self._apply(_received, _Boxed(value))
 
     def exchange(
-        self, values: ShardedValues, split: Any, merge: Any, n_values: int
+        self, values: ShardedValues, split: SplitFunction, merge: MergeFunction, n_values: int
     ) -> ShardedValues:
         n = self.n_blocks
         parts = [self._apply(split_pieces, split, block, n) for block in values.blocks]
@@ -424,7 +436,11 @@ class DaskGang:
     """
 
     def __init__(
-        self, engine: DaskEngine, cls: type[Any], values: tuple[ShardedValues, ...], arguments: Any
+        self,
+        engine: DaskEngine,
+        cls: type[Any],
+        values: tuple[ShardedValues, ...],
+        arguments: tuple[Any, ...],
     ) -> None:
         self._engine, self._values = engine, values
         self._make = cls, arguments
@@ -498,7 +514,7 @@ class DaskGang:
             raise _WorkerLost(str(error)) from error
         return [self._result(call) for call in calls]
 
-    def _result(self, call: Any) -> Any:
+    def _result(self, call: ActorFuture) -> Any:
         while True:
             try:
                 return aligned(call.result(timeout=POLL), writable=True)
@@ -507,7 +523,7 @@ class DaskGang:
                     raise
                 self._check_workers()
 
-    def _made(self, future: Any) -> Any:
+    def _made(self, future: Future) -> Any:
         from distributed import CancelledError, KilledWorker
 
         while True:
@@ -617,11 +633,11 @@ def _key(arguments: tuple[Any, ...]) -> str:
     return f"rankwright-{names[0].strip('_') if names else 'value'}-{uuid4().hex}"
 
 
-def _address(client: Any) -> str:
+def _address(client: Client) -> str:
     return str(client.scheduler.address if client.scheduler else "dask")
 
 
-def _dashboard(client: Any) -> str:
+def _dashboard(client: Client) -> str:
     """The address of the dashboard; empty if the scheduler shows none, for want of bokeh."""
     try:
         shows = client.run_on_scheduler(find_spec, "bokeh") is not None
@@ -630,7 +646,10 @@ def _dashboard(client: Any) -> str:
     return str(client.dashboard_link) if shows else ""
 
 
-def open_engine(where: Any, memory: int | str | None = None) -> Engine:
+def open_engine(
+    where: str | Engine | Client | Cluster,
+    memory: int | str | None = None,
+) -> Engine:
     """The engine of a client, an address, or ``"local:4"``; ``close`` it after use."""
     limit = None if memory is None else parse_bytes(memory)
     if limit is not None and not (isinstance(where, str) and where.split(":")[0] == "local"):
@@ -660,7 +679,7 @@ def open_engine(where: Any, memory: int | str | None = None) -> Engine:
 
 @contextmanager
 def engine(
-    where: Any = "local",
+    where: str | Engine | Client | Cluster = "local",
     *,
     memory: int | str | None = None,
     checkpoint: Checkpoint | None = None,

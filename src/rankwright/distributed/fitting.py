@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight
 
 from rankwright import exceptions
-from rankwright._typing import Column, MatrixLike
+from rankwright._typing import MatrixLike
 from rankwright.distributed.base import Engine, ShardedValues
 from rankwright.distributed.checkpoints import SavedFit
 from rankwright.distributed.inputs import is_remote, shard_input
@@ -29,6 +29,7 @@ from rankwright.distributed.shards import (
 )
 from rankwright.feedback.base import Grades
 from rankwright.rankers.base import rankers
+from rankwright.rankers.boosting.training import Start
 from rankwright.rankers.early_stopping import rows_and_grades
 from rankwright.runtime import is_path
 
@@ -64,16 +65,16 @@ def refuse(estimator: BaseEstimator, /, **reasons: str) -> None:
 
 def fit_shards(
     engine: Engine,
-    estimator: Any,
+    estimator: BaseEstimator,
     X: MatrixLike,
     y: ArrayLike,
     *,
-    qid: Column | None = None,
+    qid: ArrayLike | None = None,
     sample_weight: Any = None,
     query_weight: Any = None,
-    eval_set: Any = None,
-    eval_qid: Any = None,
-    start: Any = None,
+    eval_set: tuple[MatrixLike, ArrayLike] | None = None,
+    eval_qid: ArrayLike | None = None,
+    start: Start | None = None,
 ) -> Any:
     """``estimator.fit`` of rows that are cut into shards on an engine.
 

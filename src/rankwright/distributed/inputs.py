@@ -350,7 +350,11 @@ def make_part(value: tuple[int, Any], roles: Roles, checks: dict[str, Any]) -> I
 
 
 def _part(
-    items: Items | None, roles: Roles, checks: Any, number: tuple[int, int], where: str
+    items: Items | None,
+    roles: Roles,
+    checks: Mapping[str, Any],
+    number: tuple[int, int],
+    where: str,
 ) -> InputPart:
     if items is None:
         none = np.zeros(0)
@@ -369,7 +373,7 @@ def _part(
 
 
 def _take_column(
-    X: Matrix, names: Sequence[str] | None, name: Any, role: str, where: str
+    X: Matrix, names: Sequence[str] | None, name: object, role: str, where: str
 ) -> tuple[Any, Any, Any]:
     """Rows without one column, and that column."""
     if not isinstance(name, str) or names is None or name not in names:

@@ -9,6 +9,7 @@ because a tree depends on the sums of integers only.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -45,6 +46,7 @@ from rankwright.rankers.boosting.pair_losses import (
 from rankwright.rankers.boosting.training import Start
 from rankwright.rankers.early_stopping import EarlyStopping, Validation
 from rankwright.runtime import Team, one_thread
+from rankwright.scoring.trees import Trees
 
 AHEAD = 8  # trees that are grown in one call, if nobody looks at each
 
@@ -127,7 +129,7 @@ def _boost(
     used: ShardedValues,
     total: Totals,
     validation: Validation | None,
-    known: Any,
+    known: Trees | None,
     n_new: int,
 ) -> list[Tree]:
     categorical = estimator._feature_mask(rows.n_features)
@@ -193,7 +195,7 @@ class Rank:
         used: list[Used],
         plan: Plan,
         threads: int = 1,
-        empty: Any = np.empty,
+        empty: Callable[..., Any] = np.empty,
         worker: Any = None,
     ) -> None:
         self._plan, self._pool, self._empty = plan, Team(threads), empty
@@ -251,7 +253,9 @@ class Rank:
         assert self._door is not None
         return self._door.address
 
-    def start(self, rank: int, addresses: list[tuple[str, int]], token: bytes, trees: Any) -> None:
+    def start(
+        self, rank: int, addresses: list[tuple[str, int]], token: bytes, trees: Sequence[Tree]
+    ) -> None:
         """Connect to the other processes, and add the trees that were grown before."""
         if self._door is not None:
             self._ring = self._door.connect(rank, addresses, token)

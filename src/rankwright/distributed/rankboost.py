@@ -7,15 +7,16 @@ move their scores by it, and send back the histogram of potentials and the weigh
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from rankwright._typing import BoolArray, FloatArray, IntArray
+from rankwright._typing import BoolArray, FloatArray, IntArray, Matrix
 from rankwright.data.vocabulary import hash_rows
 from rankwright.distributed.base import Engine, ShardedValues
 from rankwright.distributed.bins import ReadColumn, by_columns, learn_edges
@@ -306,7 +307,7 @@ class ShardPairs(PairDistribution):
         self._arrive(self._summed())
         self._first_shift, self.log_weight = self.shift, 0.0
 
-    def move(self, h: Any, step: float, then: Any = None) -> None:
+    def move(self, h: Any, step: float, then: Callable[[int], None] | None = None) -> None:
         move, lacking = self._next_move(h, step), bool(self._abstains[h.feature])
         held = self._codes, self._rows, self.state
         self.state = self._engine.map(advance, held, move, lacking)  # type: ignore
@@ -345,7 +346,11 @@ class ShardScan(BinnedScan):
 
 
 def _boost(
-    model: BaseEstimator, engine: Engine, rows: ShardedRows, validation: Any, facts: Facts
+    model: BaseEstimator,
+    engine: Engine,
+    rows: ShardedRows,
+    validation: Validation | None,
+    facts: Facts,
 ) -> None:
     rounds: list[Any] = []
     z: list[float] = []
@@ -405,12 +410,15 @@ def typical_of(shard: Shard) -> tuple[Any, Any]:
     return typical_rows(shard.X)
 
 
-def most_typical(one: BaseEstimator, other: Any) -> Any:
+Typical: TypeAlias = tuple[Matrix, NDArray[Any]]  # rows, and their hashes
+
+
+def most_typical(one: Typical, other: Typical) -> Any:
     """Of the rows of two shards those with the smallest hashes."""
     hashes = np.concatenate([one[1], other[1]])
     order = np.argsort(hashes, kind="stable")[:BASELINE_ROWS]
     return join_matrices([one[0], other[0]])[order], hashes[order]
 
 
-def add_pairs(one: BaseEstimator, other: Any) -> Any:
+def add_pairs(one: tuple[Any, Any], other: tuple[Any, Any]) -> Any:
     return one[0] + other[0], one[1] + other[1]

@@ -108,7 +108,7 @@ def _bound(host: str, ports: range) -> socket.socket:
     raise OSError(f"no port of {ports.start} to {ports.stop - 1} is free on {host} ({fault})")
 
 
-def _read(peer: Any, n_bytes: int) -> bytes:
+def _read(peer: socket.socket, n_bytes: int) -> bytes:
     content = b""
     while len(content) < n_bytes:
         part = peer.recv(n_bytes - len(content))
@@ -242,7 +242,7 @@ def _packed(fields: Sequence[Any], rows: slice) -> Any:
     return np.concatenate([np.ascontiguousarray(f[rows]).view(np.uint8).ravel() for f in fields])
 
 
-def _unpack(content: Any, fields: Sequence[Any], rows: slice) -> None:
+def _unpack(content: NDArray[np.uint8], fields: Sequence[Any], rows: slice) -> None:
     start = 0
     for field in fields:
         part = field[rows]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from rankwright._typing import FloatArray
 from rankwright.exceptions import ParameterError
 from rankwright.exports.forest import Forest, Leaf, Node
 from rankwright.exports.form import Form, Total
-from rankwright.scoring.base import Transform
+from rankwright.scoring.base import Scorer, Transform
 from rankwright.scoring.kernel import Kernel, KernelExpansion, KernelValues
 from rankwright.scoring.linear import Deviations, Linear, Slopes, WithDeviations
 from rankwright.scoring.network import unpack_layers
@@ -144,7 +145,7 @@ def kernel_text(kernel: Kernel, xs: list[Text], values: list[Text], language: La
     return language.call("pow", language.sum(inner), language.number(float(kernel.degree)))
 
 
-def _kernel(kernel: Kernel, xs: list[Text], row: Any, language: Language) -> Text:
+def _kernel(kernel: Kernel, xs: list[Text], row: FloatArray, language: Language) -> Text:
     at = range(len(row)) if kernel.name == "rbf" else np.flatnonzero(row).tolist()
     values = [language.number(float(row[i])) for i in at]
     return kernel_text(kernel, [xs[i] for i in at], values, language)
@@ -186,7 +187,13 @@ def _scored(body: Any, xs: list[Text], language: Language) -> Text:
     return language.weighted(xs, last[:, 0])
 
 
-def _term(factor: float, steps: Any, body: Any, xs: list[Text], language: Language) -> Text:
+def _term(
+    factor: float,
+    steps: Sequence[Transform],
+    body: Forest | Scorer | Total,
+    xs: list[Text],
+    language: Language,
+) -> Text:
     for step in steps:
         xs = _stepped(step, xs, language)
     score = _scored(body, xs, language)

@@ -7,6 +7,7 @@ the user fills.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from rankwright.features.base import Feature
@@ -106,7 +107,11 @@ def _constant(field: str, level: str) -> dict[str, Any]:
     return {"constant_score": {"filter": {"term": {field: level}}}}
 
 
-def _levels(feature: Column, number: Any, level: Any) -> Parts:
+def _levels(
+    feature: Column,
+    number: Callable[[str], str | dict[str, Any]],
+    level: Callable[[str, str], str | dict[str, Any]],
+) -> Parts:
     encoding = feature.encoding
     if encoding is None or feature.field.startswith("query."):
         return None

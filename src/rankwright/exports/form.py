@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from rankwright._typing import FloatArray
+from rankwright._typing import FloatArray, IntArray
 from rankwright.data.queries import Queries
 from rankwright.exceptions import ParameterError, Setting
 from rankwright.exports.forest import Branch, Forest, Leaf, Node
@@ -370,7 +370,9 @@ def _behind(step: Affine | Rounded, forest: Forest) -> Forest:
     return forest.change(moved)
 
 
-def _boundaries(step: Affine | Rounded, columns: Any, limits: Any) -> list[tuple[float, bool]]:
+def _boundaries(
+    step: Affine | Rounded, columns: IntArray, limits: Sequence[float] | FloatArray
+) -> list[tuple[float, bool]]:
     """For each column and limit: the largest x on the lower side, and whether x rises with it.
 
     Rounded steps of arithmetic are monotone, so bisection over all doubles finds the exact place.
@@ -406,7 +408,7 @@ def _ordered(x: FloatArray) -> Any:
     return np.where(bits < 0, np.int64(-(2**63)) - bits, bits)
 
 
-def _double(number: Any) -> FloatArray:
+def _double(number: ArrayLike) -> FloatArray:
     number = np.asarray(number, dtype=np.int64)
     bits = np.where(number < 0, np.int64(-(2**63)) - number, number)
     return np.asarray(bits.view(np.float64))

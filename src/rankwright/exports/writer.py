@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from rankwright._typing import FilePath
+from rankwright._typing import FilePath, MatrixLike
 from rankwright.data.inputs import checked_rows
 from rankwright.data.io.files import atomic_write
+from rankwright.data.items import Items
 from rankwright.exceptions import Message, ParameterError, Setting
 from rankwright.exports.certificate import Certificate, certify
 from rankwright.exports.feature_sets import ENGINES, engine_files, vespa_functions, vespa_name
@@ -42,7 +43,7 @@ def export(
     feature_names: Sequence[str] | None = None,
     missing: str = "model",
     allow_order_only: bool = False,
-    check: Any = None,
+    check: Items | MatrixLike | None = None,
     name: str | None = None,
     feature_set: str | None = None,
     constant: float | None = None,

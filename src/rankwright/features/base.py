@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol, Self
 
@@ -191,7 +191,7 @@ def absent(cell: object) -> bool:
     return not hasattr(cell, "__len__") and is_missing(cell)
 
 
-def as_list(cells: Any) -> list[Any]:
+def as_list(cells: Iterable[Any]) -> list[Any]:
     """The cells of a column as Python objects."""
     if isinstance(cells, list):
         return cells

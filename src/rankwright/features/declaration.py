@@ -10,11 +10,12 @@ from typing import Any, Literal
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from rankwright._typing import FloatArray
 from rankwright.data.columns import MANY_WORDS, kind_of, left_out
 from rankwright.exceptions import DataError, ParameterError
-from rankwright.features.base import QUERY, Feature, as_list, query_column
+from rankwright.features.base import QUERY, Feature, Rows, as_list, query_column
 from rankwright.features.text_features import (
     BM25,
     BM25F,
@@ -109,7 +110,7 @@ class WithinQuery(Feature, frozen=True):
     def corpora(self) -> list[tuple[str, ...]]:
         return self.feature.corpora()
 
-    def fitted(self, rows: Any) -> Any:
+    def fitted(self, rows: Rows) -> Any:
         return msgspec.structs.replace(self, feature=self.feature.fitted(rows))
 
     def check(self) -> None:
@@ -253,7 +254,7 @@ def to_toml(declaration: Declaration) -> str:
     return "\n".join(lines)
 
 
-def _toml(value: Any) -> str:
+def _toml(value: object) -> str:
     if isinstance(value, dict):
         inner = {k: v for k, v in value.items() if k not in LEARNED}
         return "{" + ", ".join(f"{k} = {_toml(v)}" for k, v in inner.items()) + "}"
@@ -313,7 +314,7 @@ def choose_features(
     return tuple(features), why
 
 
-def _is_vector(cell: Any) -> bool:
+def _is_vector(cell: Sequence[object] | NDArray[Any]) -> bool:
     return len(cell) > 1 and all(isinstance(v, int | float | np.number) for v in cell)
 
 

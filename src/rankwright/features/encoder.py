@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from rankwright._typing import MatrixLike
+from rankwright._typing import MatrixLike, TableLike
 from rankwright.data.columns import (
     MAX_LEVELS,
     Encoding,
@@ -103,7 +103,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         encoder.reading_ = reading_table(read)
         return encoder
 
-    def fit(self, X: Any, y: ArrayLike | None = None) -> Self:
+    def fit(self, X: TableLike, y: ArrayLike | None = None) -> Self:
         """Find out what each column is, and learn its levels and dates.
 
         Parameters

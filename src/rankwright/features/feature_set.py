@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, ClassVar, Self
 
 import msgspec
@@ -12,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from rankwright._typing import FloatArray, MatrixLike
+from rankwright._typing import FloatArray, TableLike
 from rankwright.data.behavior.impressions import ImpressionLog
 from rankwright.data.inputs import columns_of
 from rankwright.exceptions import DataError, ParameterError
@@ -123,7 +124,7 @@ class FeatureSet(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         features = self.features_ if hasattr(self, "features_") else self.features
         return to_toml(self._declaration(features))
 
-    def _declaration(self, features: Any) -> Declaration:
+    def _declaration(self, features: Sequence[Feature] | None) -> Declaration:
         if not (isinstance(self.max_terms, int) and self.max_terms >= 1):
             raise ParameterError(
                 f"FeatureSet(max_terms={self.max_terms!r}): give an integer >= 1.",
@@ -151,12 +152,12 @@ class FeatureSet(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(
         self,
-        X: Any,
+        X: TableLike,
         y: ArrayLike | None = None,
         *,
-        documents: Any = None,
-        log: Any = None,
-        up_to: Any = None,
+        documents: TableLike | None = None,
+        log: ImpressionLog | None = None,
+        up_to: str | float | datetime | None = None,
     ) -> Self:
         """Learn statistics of the collection, levels, dates and quantiles; never from grades.
 
@@ -222,7 +223,7 @@ class FeatureSet(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.chosen_ = {}
 
     def _statistics(
-        self, declared: Declaration, table: Mapping[str, Any], documents: Any
+        self, declared: Declaration, table: Mapping[str, Any], documents: TableLike | None
     ) -> dict[str, TextStatistics]:
         corpora = dict.fromkeys(c for feature in declared.features for c in feature.corpora())
         if not corpora:
@@ -253,7 +254,9 @@ class FeatureSet(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         }
 
     @staticmethod
-    def _events(declared: Declaration, log: Any, up_to: Any) -> LogStatistics | None:
+    def _events(
+        declared: Declaration, log: ImpressionLog | None, up_to: str | float | datetime | None
+    ) -> LogStatistics | None:
         plain = [getattr(feature, "feature", feature) for feature in declared.features]
         counting = [feature for feature in plain if isinstance(feature, Count | ClickPopularity)]
         if not counting:
@@ -289,7 +292,7 @@ class FeatureSet(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                         fix="Leave it out.",
                     )
 
-    def transform(self, X: MatrixLike, qid: Column | None = None) -> FloatArray:
+    def transform(self, X: TableLike, qid: ArrayLike | None = None) -> FloatArray:
         """The features of a table.
 
         ``qid`` groups the rows for :class:`~rankwright.features.WithinQuery`; without it, rows with
@@ -308,7 +311,9 @@ class FeatureSet(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.encoding_.warn_of_unknown(table)
         return self.encoding_.encode(table, qid=qid)
 
-    def fit_transform(self, X: Any, y: Any = None, qid: Any = None, **params: Any) -> FloatArray:
+    def fit_transform(
+        self, X: TableLike, y: ArrayLike | None = None, qid: ArrayLike | None = None, **params: Any
+    ) -> FloatArray:
         """``fit``, then ``transform`` of the same rows."""
         return self.fit(X, y, **params).transform(X, qid=qid)
 

@@ -113,7 +113,7 @@ class FittedFeatures:
         return [name for name in self.sources if name not in given]
 
     def encode(
-        self, table: Mapping[str, Any], *, strict: bool = False, qid: Any = None
+        self, table: Mapping[str, Any], *, strict: bool = False, qid: ArrayLike | None = None
     ) -> FloatArray:
         """The features of a table, given as {name: cells}; other columns are ignored."""
         if absent := self.absent(table):
@@ -214,7 +214,7 @@ class FittedFeatures:
         }
 
     @classmethod
-    def from_state(cls, state: Any) -> FittedFeatures:
+    def from_state(cls, state: object) -> FittedFeatures:
         """The features of a model file; raises a DataError unless they could have been learned."""
         names = {"declared", "declaration", "texts", "log"}
         if not isinstance(state, dict) or state.keys() != names:
@@ -262,7 +262,7 @@ def _values(statistics: TextStatistics | LogStatistics) -> dict[str, Any]:
     return {field.name: getattr(statistics, field.name) for field in fields(statistics)}
 
 
-def _made(cls: Any, values: Any) -> Any:
+def _made(cls: Any, values: object) -> Any:
     names = {field.name: str(field.type) for field in fields(cls)}
     if not isinstance(values, dict) or values.keys() != names.keys():
         raise DataError("the statistics of a feature set are not valid.")

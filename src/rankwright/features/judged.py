@@ -75,7 +75,7 @@ class TextCollection:
         return self._items(read, read.joined(self.documents, self.queries), like.encoding)
 
     @staticmethod
-    def _items(pairs: JudgedPairs, table: dict[str, list[Any]], encoding: Any) -> Items:
+    def _items(pairs: JudgedPairs, table: dict[str, list[Any]], encoding: object) -> Items:
         if not isinstance(encoding, FittedFeatures):
             raise DataError(
                 "this model has no feature set: it was not trained with --documents.",

@@ -155,7 +155,7 @@ class LogStatistics:
     total: FloatArray
 
     @classmethod
-    def of(cls, log: ImpressionLog, up_to: Any = None) -> Self:
+    def of(cls, log: ImpressionLog, up_to: str | float | datetime | None = None) -> Self:
         """Count a log, without what came at ``up_to`` (a date) or later."""
         if log.time is None:
             raise DataError(
@@ -217,7 +217,7 @@ class LogStatistics:
             raise DataError("the counts of a log are not valid.")
 
 
-def moment(value: Any) -> float:
+def moment(value: object) -> float:
     """A date or a time in days since 1970."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value) / _DAY

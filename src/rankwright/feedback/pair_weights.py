@@ -11,9 +11,10 @@ from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from rankwright._typing import BoolArray, FloatArray, IntArray
+from rankwright.data.vocabulary import Hashes
 from rankwright.exceptions import FeedbackError
 from rankwright.feedback.base import Feedback, Grades, level_pair_sum
 from rankwright.feedback.pair_losses import NdcgGains
@@ -173,7 +174,7 @@ def power_above(peak: float, n: int) -> float:
     return float(np.ldexp(1.0, int(np.frexp(peak)[1]) + n.bit_length()))
 
 
-def pointers(counts: Any) -> IntArray:
+def pointers(counts: ArrayLike) -> IntArray:
     """Where each of several runs starts, and where the last one ends."""
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])
 
@@ -264,7 +265,7 @@ class PairDistribution:
         n_items: int,
         pool: Team | None = None,
         *,
-        key: Any = None,
+        key: Hashes | None = None,
         weighting: str | None = None,
     ) -> None:
         from rankwright.feedback import _kernels  # loads numba

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankwright._typing import Column, FloatArray, IntArray
+from rankwright._typing import Column, FloatArray, Id, IntArray
 from rankwright.exceptions import FeedbackError, Message, Setting
 from rankwright.feedback.base import Feedback, frozen_rows, frozen_weights
 
@@ -89,8 +90,8 @@ class Pairs(Feedback):
     def from_ids(
         cls,
         items: Items,
-        winner: Any,
-        loser: Any,
+        winner: Sequence[Id] | NDArray[Any],
+        loser: Sequence[Id] | NDArray[Any],
         weight: ArrayLike | None = None,
         query: Any = None,
     ) -> Pairs:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike
 
@@ -23,6 +23,9 @@ from rankwright.exceptions import (
 )
 from rankwright.metrics import formulas, pairwise
 from rankwright.metrics.ranked_lists import RankedLists
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
 
 @dataclass(frozen=True)
@@ -427,7 +430,7 @@ HR, MP, HMP, SVR = (Measure(name) for name in ("HR", "MP", "HMP", "SVR"))
 MSD, M1D, RankLoss = (Measure(name) for name in ("MSD", "M1D", "RankLoss"))
 
 
-def predict_with(model: Any, method: str, X: MatrixLike, qid: ArrayLike | None) -> Any:
+def predict_with(model: BaseEstimator, method: str, X: MatrixLike, qid: ArrayLike | None) -> Any:
     """Call a method of a ranker or a pipeline; ``qid`` goes to every step that requests it."""
     from sklearn import config_context
 
@@ -442,7 +445,7 @@ ROUTING = (
 )
 
 
-def warn_without_queries(model: Any, call: str) -> None:
+def warn_without_queries(model: object, call: str) -> None:
     """Warn that ``call`` scores a ranker without qid if it was trained on several queries.
 
     The ranker may be the last step of a pipeline, or the best one of a search.
@@ -473,7 +476,7 @@ class MeasureScorer:
     like: str | None = None
 
     def __call__(
-        self, estimator: Any, X: Matrix, y: ArrayLike, qid: ArrayLike | None = None
+        self, estimator: BaseEstimator, X: Matrix, y: ArrayLike, qid: ArrayLike | None = None
     ) -> float:
         from rankwright.metrics.evaluation import evaluate
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from rankwright._typing import FloatArray
 
@@ -99,7 +99,7 @@ def bootstrap_interval(
     return float(interval.low), float(interval.high)
 
 
-def holm(p_values: Any) -> FloatArray:
+def holm(p_values: ArrayLike) -> FloatArray:
     """P-values adjusted so that the probability of any false positive stays below the level.
 
     >>> holm([0.01, 0.04, 0.03])

@@ -189,7 +189,7 @@ class Unpacker:
             array.setflags(write=True)
         return array
 
-    def _text(self, *, bytes: Any, ends: Any, shape: list[int]) -> Array:
+    def _text(self, *, bytes: Array, ends: Array, shape: list[int]) -> Array:
         raw, ends = self.unpack(bytes), self.unpack(ends)
         if raw.dtype != np.uint8 or ends.dtype != np.int64 or raw.ndim != 1 or ends.ndim != 1:
             raise Refused("an array of texts is not stored as bytes and their ends")

@@ -164,7 +164,7 @@ class ForeignScorer(SavedScorer):
     takes_more: bool = False
 
     def _apply(
-        self, function: Callable[[Any], FloatArray], X: Matrix, qid: ArrayLike | None
+        self, function: Callable[[Any], FloatArray], X: Any, qid: ArrayLike | None
     ) -> FloatArray:
         shape: tuple[int, ...] = getattr(X, "shape", ())
         if self.takes_more and len(shape) == 2 and shape[1] > self.n_features:

@@ -179,7 +179,7 @@ def _category_sets(lines: dict[str, str]) -> list[tuple[float, ...]]:
     return sets
 
 
-def xgboost_model(content: Any) -> Foreign:
+def xgboost_model(content: dict[str, Any]) -> Foreign:
     """The trees or the weights of XGBoost's model, from its JSON."""
     learner = content["learner"]
     param, booster = learner["learner_model_param"], learner["gradient_booster"]
@@ -204,7 +204,7 @@ def xgboost_model(content: Any) -> Foreign:
     return Foreign(n_features, names, [*map(_xgboost_tree, trees)], factors, base)
 
 
-def _xgboost_tree(tree: Any) -> list[Node]:
+def _xgboost_tree(tree: dict[str, Any]) -> list[Node]:
     keys = ("left_children", "right_children", "split_indices", "split_conditions", "default_left")
     columns = [tree[key] for key in keys]
     n = len(columns[0])
@@ -228,7 +228,7 @@ def _xgboost_tree(tree: Any) -> list[Node]:
     return nodes
 
 
-def _xgboost_sets(tree: Any) -> dict[int, tuple[float, ...]]:
+def _xgboost_sets(tree: dict[str, Any]) -> dict[int, tuple[float, ...]]:
     parts = (tree.get(f"categories_{name}", []) for name in ("nodes", "segments", "sizes"))
     values = tree.get("categories", [])
     return {
@@ -237,7 +237,7 @@ def _xgboost_sets(tree: Any) -> dict[int, tuple[float, ...]]:
     }
 
 
-def catboost_model(content: Any) -> Foreign:
+def catboost_model(content: dict[str, Any]) -> Foreign:
     """CatBoost's trees of numeric features, symmetric or not, from its JSON."""
     info = content["features_info"]
     if info.get("categorical_features") or info.get("text_features"):
@@ -259,14 +259,16 @@ def catboost_model(content: Any) -> Foreign:
     return Foreign(n_features, names, trees, [float(scale)] * len(trees), base)
 
 
-def _numeric(split: Any, flat: dict[int, int], as_true: set[int]) -> tuple[int, float, bool]:
+def _numeric(
+    split: dict[str, Any], flat: dict[int, int], as_true: set[int]
+) -> tuple[int, float, bool]:
     if split.get("split_type", "FloatFeature") != "FloatFeature":
         raise Refused("it has categorical splits", "Use a model of numeric features.")
     number = int(split["float_feature_index"])
     return flat[number], float(split["border"]), number in as_true
 
 
-def _symmetric_tree(tree: Any, flat: dict[int, int], as_true: set[int]) -> list[Node]:
+def _symmetric_tree(tree: dict[str, Any], flat: dict[int, int], as_true: set[int]) -> list[Node]:
     """All splits of a level are the same; bit i of a leaf's number says whether split i holds."""
     splits = [_numeric(split, flat, as_true) for split in tree["splits"] or ()]
     values = list(map(float, tree["leaf_values"]))
@@ -282,7 +284,7 @@ def _symmetric_tree(tree: Any, flat: dict[int, int], as_true: set[int]) -> list[
     return [*nodes, *map(_leaf, values)]
 
 
-def _free_tree(tree: Any, flat: dict[int, int], as_true: set[int]) -> list[Node]:
+def _free_tree(tree: dict[str, Any], flat: dict[int, int], as_true: set[int]) -> list[Node]:
     nodes: list[Node] = []
     waiting = [(tree, -1, False)]
     while waiting:

@@ -157,7 +157,7 @@ class SavedScorer:
         first: Transform | Scorer = self.transforms[0] if self.transforms else self.scorer
         return first.n_features
 
-    def decision_function(self, X: Any, qid: Any = None) -> FloatArray:
+    def decision_function(self, X: MatrixLike, qid: ArrayLike | None = None) -> FloatArray:
         """Compute the score of each row; higher ranks first.
 
         ``qid`` is used only by models that scale within queries (QueryNormalizer); None treats all
@@ -165,15 +165,15 @@ class SavedScorer:
         """
         return self._apply(self.scorer.decision_function, X, qid)
 
-    def predict(self, X: Any, qid: Any = None) -> FloatArray:
+    def predict(self, X: MatrixLike, qid: ArrayLike | None = None) -> FloatArray:
         """Predict the grade for ordinal models, otherwise the score."""
         return self._apply(self.scorer.predict, X, qid)
 
-    def predict_expected(self, X: Any, qid: Any = None) -> FloatArray:
+    def predict_expected(self, X: MatrixLike, qid: ArrayLike | None = None) -> FloatArray:
         """Predict the expected grade if the model has one; otherwise the same as ``predict``."""
         return self._apply(self.scorer.expected, X, qid)
 
-    def rank(self, X: MatrixLike, qid: Any = None) -> NDArray[np.int64]:
+    def rank(self, X: MatrixLike, qid: ArrayLike | None = None) -> NDArray[np.int64]:
         """Return the rank of each row in its query, from 1; ties keep the order of the rows."""
         scores = self.decision_function(X, qid)
         return Queries.from_ids(qid, len(scores)).places(scores)
@@ -198,7 +198,9 @@ class SavedScorer:
             changes[name] = scores - self.decision_function(changed)
         return changes
 
-    def _apply(self, function: Callable[[Any], FloatArray], X: Any, qid: Any) -> FloatArray:
+    def _apply(
+        self, function: Callable[[Any], FloatArray], X: MatrixLike, qid: ArrayLike | None
+    ) -> FloatArray:
         rows = _as_rows(X, self.encoding or self.feature_names, self.n_features, qid)
         self._check_values(rows)
         n_rows = rows.shape[0]
@@ -244,7 +246,7 @@ class SavedScorer:
         return f"SavedScorer({self.kind!r}, n_features={self.n_features})"
 
 
-def _as_rows(X: Matrix, names: Names, n_features: int, qid: ArrayLike | None = None) -> Any:
+def _as_rows(X: MatrixLike, names: Names, n_features: int, qid: ArrayLike | None = None) -> Any:
     if hasattr(X, "tocsr"):
         rows = checked_csr(X)
         rows = rows if rows.dtype == np.float64 else checked_csr(rows.astype(np.float64))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,6 +24,11 @@ from rankwright.plot.dependence import Curve, contributions, importances
 from rankwright.rankers.bounds import Bounds
 from rankwright.rankers.early_stopping import EarlyStopping
 from rankwright.selection.auto import ENSEMBLE, AutoRanker
+
+if TYPE_CHECKING:
+    from altair import Chart
+
+    from rankwright.rankers.boosting.ensemble import PairExplanation
 
 INK, PAPER = "#1f2328", "#ffffff"  # of charts in notebooks: legible on light and dark pages
 
@@ -288,7 +293,7 @@ def agreement(judgments: Judgments | Mapping[str, Mapping[Id, float]]) -> Any:
     return _chart(charts.agreement(list(judgments), entries), "Agreement by pair of judges")
 
 
-def explain(explanation: Any, n: int = 10) -> Any:
+def explain(explanation: PairExplanation, n: int = 10) -> Any:
     """Plot why one row scores higher than another, by contribution.
 
     Parameters
@@ -414,7 +419,7 @@ class _Picture:
         }
 
 
-def _for_notebooks(chart: Any) -> Any:
+def _for_notebooks(chart: Chart) -> Any:
     """The same chart, as a subclass of its class; Altair's __setattr__ would make it a property."""
     kind = type(chart)
     shown = type(kind.__name__, (_Picture, kind), {"__module__": kind.__module__})
@@ -422,7 +427,7 @@ def _for_notebooks(chart: Any) -> Any:
     return chart
 
 
-def _printable(spec: Any) -> Any:
+def _printable(spec: object) -> Any:
     """The same on a white background, in dark text: pages choose colors, notebooks cannot."""
     if isinstance(spec, dict):
         return {key: _printable(value) for key, value in spec.items()}
@@ -431,7 +436,7 @@ def _printable(spec: Any) -> Any:
     return {"currentColor": INK, "transparent": PAPER}.get(str(spec), spec)
 
 
-def _check_systems(systems: Any, *names: str) -> None:
+def _check_systems(systems: Mapping[str, Any], *names: str) -> None:
     if isinstance(systems, Scores) or not isinstance(systems, Mapping) or not systems:
         raise ParameterError("pass the systems as {name: scores}.")
     for name in names:

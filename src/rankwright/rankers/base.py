@@ -215,7 +215,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         X: MatrixLike,
         feedback: Feedback,
         *,
-        qid: Any = None,
+        qid: ArrayLike | None = None,
         eval_set: tuple[MatrixLike, ArrayLike] | None = None,
         eval_qid: ArrayLike | None = None,
     ) -> Self:
@@ -259,13 +259,17 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         with self._unchanged(), np.errstate(over="ignore", invalid="ignore"):
             return checks.check_scores(self, rows, self._fitted_scorer().predict(rows))
 
-    def rank(self, X: MatrixLike, qid: Any = None) -> NDArray[np.int64]:
+    def rank(self, X: MatrixLike, qid: ArrayLike | None = None) -> NDArray[np.int64]:
         """Return the rank of each row in its query, from 1; equal scores keep their order."""
         scores = self.decision_function(X, qid)
         return Queries.from_ids(qid, len(scores)).places(scores)
 
     def score(
-        self, X: MatrixLike, y: ArrayLike, qid: Any = None, sample_weight: ArrayLike | None = None
+        self,
+        X: MatrixLike,
+        y: ArrayLike,
+        qid: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
     ) -> float:
         """Compute the pairwise accuracy: the share of correctly ordered pairs, averaged over
         queries.
@@ -621,7 +625,7 @@ def _column_of_text(X: Any) -> Any:
     return None
 
 
-def _graded(feedback: Any, n_items: int) -> Grades:
+def _graded(feedback: Bipartite, n_items: int) -> Grades:
     """Two sets as grades 0 and 1; a row in neither has weight 0, so it is in no pair."""
     y, weight = np.zeros(n_items), np.zeros(n_items)
     y[feedback.upper] = 1.0

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from rankwright._typing import FloatArray, IntArray, Matrix
+from rankwright._typing import FloatArray, IntArray, Matrix, SparseMatrix
 from rankwright.exceptions import (
     DataError,
     DegenerateDataWarning,
@@ -78,7 +78,7 @@ class Columns(NamedTuple):
         return float(self.size.max(initial=0.0))
 
 
-def _stored_columns(X: Any) -> tuple[IntArray, IntArray]:
+def _stored_columns(X: SparseMatrix) -> tuple[IntArray, IntArray]:
     """Columns of a sparse matrix, and for each stored value which of them it is in."""
     if X.shape[1] < MANY_COLUMNS:
         return np.arange(X.shape[1]), X.indices
@@ -245,7 +245,7 @@ def _largest(X: Matrix) -> float:
     return largest if largest == largest else 0.0
 
 
-def _extremes(X: Any, axis: int = 0) -> tuple[FloatArray, FloatArray]:
+def _extremes(X: FloatArray, axis: int = 0) -> tuple[FloatArray, FloatArray]:
     """The smallest and the largest values along an axis; X is read from memory once."""
     step = max(1, CACHED // max(1, X[:1].size))
     blocks = (X[start : start + step] for start in range(0, len(X), step))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from copy import copy, deepcopy
 from typing import Any, ClassVar, NamedTuple
 
@@ -107,7 +107,7 @@ class EarlyStopping(BaseEstimator):  # type: ignore[misc]
         self.restore_best = restore_best
 
     @classmethod
-    def from_parameter(cls, value: Any) -> EarlyStopping | None:
+    def from_parameter(cls, value: EarlyStopping | bool | int | None) -> EarlyStopping | None:
         """The meaning of a ranker's ``early_stopping``; None for no early stopping."""
         if value is None or value is False:
             return None
@@ -153,7 +153,7 @@ class EvalSet(NamedTuple):
     rows: IntArray | None = None  # their numbers in the training rows, if they were held out
 
 
-def rows_and_grades(eval_set: Any, owner: str) -> tuple[Any, Any]:
+def rows_and_grades(eval_set: object, owner: str) -> tuple[Any, Any]:
     """The X and y of an ``eval_set``: a tuple, or a list of one tuple."""
     if isinstance(eval_set, list) and len(eval_set) == 1:
         eval_set = eval_set[0]
@@ -243,7 +243,7 @@ class Validation:
         means = nearby_means(self._sign * np.array(self.curve), self._smoothing)
         return int(np.argmax(means)) + 1
 
-    def resume(self, scores: FloatArray, curve: Any) -> None:
+    def resume(self, scores: FloatArray, curve: Iterable[float]) -> None:
         """Go on after the iterations of this curve, which added up to these scores."""
         self._scores, self.curve = scores, [float(value) for value in curve]
         self.best_iteration = self._best_round()

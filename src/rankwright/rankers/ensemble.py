@@ -142,7 +142,12 @@ class RankEnsemble(Ranker):
         self.weights = weights
 
     @classmethod
-    def from_fitted(cls, members: Any, weights: Any = None, scale: ArrayLike | None = None) -> Self:
+    def from_fitted(
+        cls,
+        members: Any,
+        weights: Sequence[float] | FloatArray | None = None,
+        scale: ArrayLike | None = None,
+    ) -> Self:
         """Return an ensemble of fitted rankers, which are used as they are.
 
         A member that learns more rows afterwards does not change the ensemble.
@@ -189,7 +194,7 @@ class RankEnsemble(Ranker):
         """
         return super().fit(X, y, qid=qid, sample_weight=sample_weight)
 
-    def _fit(self, X: Any, feedback: Any) -> None:
+    def _fit(self, X: Matrix, feedback: Any) -> None:
         fitted, scales = [], []
         for name, member in self._named():
             with _naming(name):
@@ -199,7 +204,7 @@ class RankEnsemble(Ranker):
                 scales.append(deviation(scores, feedback.queries, feedback.row_weight))
         self._keep(fitted, scales)
 
-    def _keep(self, members: list[Any], scale: Any) -> None:
+    def _keep(self, members: list[Any], scale: ArrayLike) -> None:
         weights = np.ones(len(members)) if self.weights is None else self.weights
         weights = np.array(weights, np.float64)
         self.members_, self.scale_ = members, np.array(scale, np.float64)
@@ -237,7 +242,7 @@ class RankEnsemble(Ranker):
             self.feature_names_in_ = np.array(names, dtype=object)
         self._keep(models, scale)
 
-    def shap_values(self, X: Any) -> FloatArray:
+    def shap_values(self, X: MatrixLike) -> FloatArray:
         """Compute Shapley values: how much each feature moves a score from the expected value.
 
         They are the sums of the members' values, times ``weights_ / scale_``, and add up to the
@@ -326,7 +331,7 @@ class RankEnsemble(Ranker):
         given = _are_members(self.members) and all(_is_fitted(m) for _, m in self._named())
         return hasattr(self, "members_") or given
 
-    def _rows(self, X: Any, qid: Any) -> Any:
+    def _rows(self, X: MatrixLike, qid: ArrayLike | None) -> Any:
         self._use_given()
         return super()._rows(X, qid)
 
@@ -449,7 +454,7 @@ class ForeignMember(Scorer):
             return np.asarray(self.model.decision_function(X), np.float64)
 
 
-def _term(name: str, model: Any) -> Scorer:
+def _term(name: str, model: BaseEstimator) -> Scorer:
     """What scores the rows of a member: one scorer, with the transforms of a pipeline in it."""
     *steps, ranker = _steps(model)
     if not all(map(is_known, steps)):

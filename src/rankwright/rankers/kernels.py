@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import linalg, sparse
 
-from rankwright._typing import FloatArray, IntArray, Matrix, MatrixLike
+from rankwright._typing import FloatArray, IntArray, Matrix, MatrixLike, SparseMatrix
 from rankwright.data.queries import Queries
 from rankwright.exceptions import DataError, MemoryLimitError
 from rankwright.rankers import schema
@@ -73,7 +73,7 @@ def _variance(X: Any, weight: FloatArray | None) -> float:
     return 1.0 if spread == 0 or math.sqrt(spread) < 1e-12 * abs(mean) else spread
 
 
-def check_dense_size(n_rows: int, X: Any) -> None:
+def check_dense_size(n_rows: int, X: SparseMatrix) -> None:
     """Raise a MemoryLimitError if ``n_rows`` dense rows as wide as X are too large.
 
     More than a gigabyte that is nearly all zeros is too large on any machine: such a model would
@@ -119,7 +119,13 @@ class Gram:
 
     @classmethod
     def of(
-        cls, kernel: Any, X: Any = None, *, gamma: float | str, degree: int = 3, coef0: float = 1.0
+        cls,
+        kernel: str | Callable[..., Any],
+        X: Any = None,
+        *,
+        gamma: float | str,
+        degree: int = 3,
+        coef0: float = 1.0,
     ) -> Gram:
         """The kernel that these parameters describe; X serves "scale" and "auto" only."""
         if callable(kernel):

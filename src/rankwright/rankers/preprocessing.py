@@ -304,7 +304,7 @@ class RankPipeline(Pipeline):  # type: ignore[misc]
         """In the terms of ``y``: the grade for ordinal rankers, the score for the others."""
         return np.asarray(self._routed("predict", X, qid=qid))
 
-    def rank(self, X: MatrixLike, qid: Any = None) -> IntArray:
+    def rank(self, X: MatrixLike, qid: ArrayLike | None = None) -> IntArray:
         """The position of each row in its query, 1 for the first; equal scores keep their order."""
         scores = self.decision_function(X, qid)
         return Queries.from_ids(qid, len(scores)).places(scores)
@@ -326,18 +326,18 @@ class RankPipeline(Pipeline):  # type: ignore[misc]
             return getattr(super(), method)(X, *y, **({} if qid is None else {"qid": qid}))
 
 
-def _standard(scaler: Any) -> Transform | None:
+def _standard(scaler: StandardScaler) -> Transform | None:
     shift = scaler.mean_ if scaler.with_mean else None
     divisor = scaler.scale_ if scaler.with_std else None
     return None if shift is divisor is None else Affine(shift=shift, divisor=divisor)
 
 
-def _min_max(scaler: Any) -> Transform:
+def _min_max(scaler: MinMaxScaler) -> Transform:
     low, high = map(float, scaler.feature_range) if scaler.clip else (None, None)
     return Affine(factor=scaler.scale_, offset=scaler.min_, low=low, high=high)
 
 
-def _max_abs(scaler: Any) -> Transform:
+def _max_abs(scaler: MaxAbsScaler) -> Transform:
     low, high = (-1.0, 1.0) if getattr(scaler, "clip", False) else (None, None)
     return Affine(divisor=scaler.scale_, low=low, high=high)
 

@@ -26,7 +26,7 @@ from rankwright.recommend.evaluation import leave_last_out, relevant_pairs, spli
 from rankwright.recommend.events.histories import Histories, HistoryRows
 from rankwright.recommend.events.weights import DISCOUNT
 from rankwright.recommend.explanations import Recommendation
-from rankwright.recommend.lists import HORIZONS, Allow, Exclude, ListBlock, TopLists
+from rankwright.recommend.lists import HORIZONS, Allow, Exclude, ListBlock, Selection, TopLists
 from rankwright.recommend.recommender import Recommender, check_n
 
 BLOCK = 128  # users whose features are computed at once
@@ -290,7 +290,7 @@ class TwoStageRecommender(BaseEstimator):  # type: ignore[misc]
             columns[name] = np.broadcast_to(own[:, None], number.shape)
         return {name: np.asarray(c, np.float64).ravel() for name, c in columns.items()}
 
-    def _lists(self, rows: HistoryRows, n: int, selection: Any) -> ListBlock:
+    def _lists(self, rows: HistoryRows, n: int, selection: Selection) -> ListBlock:
         """The best items for some histories."""
         parts = []
         size = min(BLOCK, self.candidates_._backend.block_size)

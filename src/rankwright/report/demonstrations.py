@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.impute import SimpleImputer
@@ -25,6 +25,9 @@ from rankwright.rankers.preprocessing import RankPipeline
 from rankwright.report import sections
 from rankwright.report.page import Page, Section, environment, write_page
 from rankwright.selection.progressive_validation import progressive
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,7 @@ def search(seed: int) -> Demonstration:
     """Product search: which order of the products is best for 100 queries not seen in training?"""
     train, test = _product_search(200, seed), _product_search(100, seed + 1)
 
-    def filled(ranker: Any) -> RankPipeline:
+    def filled(ranker: BaseEstimator) -> RankPipeline:
         steps = [("fill", SimpleImputer()), ("scale", StandardScaler()), ("rank", ranker)]
         return RankPipeline(steps)
 

@@ -38,7 +38,10 @@ MIN_SPAN = 0.02  # of the span of the steepest curve; flatter curves are not sho
 
 
 def rankings_section(
-    scores: Mapping[str, ArrayLike], y: ArrayLike, qid: Any, docid: ArrayLike | None = None
+    scores: Mapping[str, ArrayLike],
+    y: ArrayLike,
+    qid: ArrayLike | None,
+    docid: ArrayLike | None = None,
 ) -> Section:
     """The rankings of two systems, {name: scores}, for the queries where they differ most."""
     (first, one), (second, two) = scores.items()

@@ -24,7 +24,7 @@ def current_engine() -> Any:
 
 
 @contextmanager
-def active_engine(engine: Any) -> Iterator[None]:
+def active_engine(engine: object) -> Iterator[None]:
     """Run what is inside the ``with`` block on an engine; None is this process alone."""
     token = _ENGINE.set(engine)
     try:

@@ -14,7 +14,7 @@ _locks: WeakKeyDictionary[Any, RLock] = WeakKeyDictionary()
 _new_lock = RLock()
 
 
-def state_lock(ranker: Any) -> RLock:
+def state_lock(ranker: object) -> RLock:
     """The lock of a ranker that changes in place, held while it learns or scores.
 
     Locks are kept apart from the objects, which are copied and pickled.

@@ -63,7 +63,7 @@ class State(ABC):
         """The fields by name: what a model file keeps."""
         return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
 
-    def _check(self, condition: Any, fault: str) -> None:
+    def _check(self, condition: object, fault: str) -> None:
         if not bool(condition):
             raise DataError(f"{self.kind}: {fault}.")
 
@@ -203,7 +203,7 @@ def product(A: Matrix, B: Matrix) -> Any:
 
 
 def columns_of(
-    X: Matrix, features: Any, absent_abstains: bool
+    X: Matrix, features: IntArray, absent_abstains: bool
 ) -> Iterator[tuple[slice, int, FloatArray]]:
     """Some columns of a matrix, in blocks of rows: (rows, index in ``features``, column).
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from types import ModuleType
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -496,7 +497,7 @@ def score_trees(
     ``masks``, of the same trees, are quicker for more than a few rows.
     """
 
-    def add_compiled(module: Any, rows: FloatArray, scores: FloatArray) -> None:
+    def add_compiled(module: ModuleType, rows: FloatArray, scores: FloatArray) -> None:
         if masks is not None and len(rows) >= (ROWS_FOR_MASKS if sets is None else 1):
             module.add_masked_trees(rows, masks, NO_SETS if sets is None else sets, scores)
             return

@@ -217,8 +217,8 @@ class AutoRanker(BestRanker):
         *,
         qid: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
-        eval_set: Any = None,
-        eval_qid: Any = None,
+        eval_set: tuple[MatrixLike, ArrayLike] | None = None,
+        eval_qid: ArrayLike | None = None,
     ) -> Self:
         """Cross-fit the candidates, learn their weights, and combine them.
 
@@ -286,7 +286,9 @@ class AutoRanker(BestRanker):
         self._warn_if_improving()
         return self
 
-    def _checked_eval_set(self, eval_set: Any, eval_qid: Any) -> TrainingRows | None:
+    def _checked_eval_set(
+        self, eval_set: tuple[MatrixLike, ArrayLike] | None, eval_qid: Any
+    ) -> TrainingRows | None:
         """The rows to stop and to evaluate by, sorted by content."""
         if eval_set is None:
             if eval_qid is not None:

@@ -64,7 +64,7 @@ class BestRanker(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "best_estimator_")
         return np.asarray(predict_with(self.best_estimator_, "predict", X, qid))
 
-    def rank(self, X: MatrixLike, qid: Any = None) -> IntArray:
+    def rank(self, X: MatrixLike, qid: ArrayLike | None = None) -> IntArray:
         """Return the rank of each row in its query, from 1; equal scores keep their order."""
         scores = self.decision_function(X, qid)
         return Queries.from_ids(qid, len(scores)).places(scores)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,7 +67,7 @@ def default_candidates(
     n_rows, n_features = shape
     scaler = MaxAbsScaler if sparse else StandardScaler
 
-    def scaled(ranker: BaseEstimator, scale: Any = scaler) -> Any:
+    def scaled(ranker: BaseEstimator, scale: Callable[[], Any] = scaler) -> Any:
         return RankPipeline([("scale", scale()), ("rank", ranker)])
 
     large = n_rows * n_features >= MANY_CELLS

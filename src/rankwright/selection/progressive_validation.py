@@ -32,7 +32,7 @@ LOSSES: dict[str, Loss] = {
 
 
 def progressive(
-    ranker: Any,
+    ranker: BaseEstimator,
     X: Any,
     y: ArrayLike | Iterable[Any] | None = None,
     measures: Iterable[str | Measure] | str | Measure = ("RankLoss",),

@@ -36,7 +36,7 @@ from rankwright.selection.base import (
     request_weights,
     scaled,
 )
-from rankwright.selection.space import Params, Range, chosen_ends, distinct_points, propose
+from rankwright.selection.space import Params, Range, Space, chosen_ends, distinct_points, propose
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ class RankSearchCV(BestRanker):
     def __init__(
         self,
         estimator: BaseEstimator,
-        param_grid: Any = None,
+        param_grid: Space | None = None,
         *,
         param_distributions: Any = None,
         n_iter: int = 20,
@@ -337,7 +337,7 @@ class _Watched:
     def get_metadata_routing(self) -> Any:
         return self.scorer.get_metadata_routing()
 
-    def __deepcopy__(self, memo: Any) -> _Watched:
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Watched:
         return self  # copies count together; scikit-learn 1.8 makes one
 
 
@@ -367,8 +367,8 @@ def _trials(results: Mapping[str, Any], scorer: Any, n_folds: int) -> Trials:
 
 
 def tune(
-    estimator: Any,
-    params: Any,
+    estimator: BaseEstimator,
+    params: Space,
     train: Items,
     valid: Items | None = None,
     measure: str | Measure | None = None,
@@ -450,7 +450,11 @@ def tune(
 
 
 def _prepared(
-    estimator: Any, rounds: int | None, measure: str | Measure, random_state: Any, params: Any
+    estimator: BaseEstimator,
+    rounds: int | None,
+    measure: str | Measure,
+    random_state: Any,
+    params: Any,
 ) -> Any:
     """The estimator with a seed, where it has none, and with early stopping, where requested."""
     known, changes = estimator.get_params(deep=False), {}
@@ -487,7 +491,7 @@ def _fit_parts(search: RankSearchCV, train: Items, valid: Items) -> None:
     search.best_estimator_ = with_encoding(search.best_estimator_, train)
 
 
-def _with_step(params: Any, step: str) -> Any:
+def _with_step(params: Space, step: str) -> Any:
     """Parameters of a ranker as a pipeline calls them."""
     if not isinstance(params, Mapping):
         return [_with_step(one, step) for one in params]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sklearn.model_selection import ParameterGrid, ParameterSampler
 from sklearn.utils import check_random_state
@@ -14,7 +14,12 @@ from sklearn.utils import check_random_state
 from rankwright._typing import FloatArray, RandomState
 from rankwright.exceptions import ParameterError
 
+if TYPE_CHECKING:
+    import optuna
+
 Params = dict[str, Any]
+# What a search tries: {name: values, a Range or a distribution of SciPy}, or several of these.
+Space: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -52,7 +57,7 @@ class Range:
         return int(value) if self.is_integer else float(value)
 
 
-def distinct_points(space: Any, n_iter: int, seed: RandomState) -> list[Params]:
+def distinct_points(space: Space, n_iter: int, seed: RandomState) -> list[Params]:
     """Different combinations drawn at random: ``n_iter``, or all if there are no more.
 
     scikit-learn draws with replacement as soon as one parameter has a distribution, so that a
@@ -101,7 +106,7 @@ def propose(
             return
 
 
-def _suggest(trial: Any, name: str, values: FloatArray) -> Any:
+def _suggest(trial: optuna.Trial, name: str, values: FloatArray) -> Any:
     if isinstance(values, Range):
         suggest = trial.suggest_int if values.is_integer else trial.suggest_float
         return suggest(name, values.low, values.high, log=values.log)
@@ -114,7 +119,7 @@ def _key(params: Params) -> str:
     return repr(sorted(params.items(), key=lambda item: item[0]))
 
 
-def chosen_ends(space: Any, best: Params) -> tuple[str, ...]:
+def chosen_ends(space: Space, best: Params) -> tuple[str, ...]:
     """Sentences about parameters whose best value is the first or last of three or more numbers.
 
     >>> chosen_ends({"C": [0.1, 1, 10], "loss": ["a", "b"]}, {"C": 10, "loss": "a"})

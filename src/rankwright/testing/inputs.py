@@ -16,6 +16,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 
+from rankwright._typing import IntArray
 from rankwright.exceptions import (
     DataError,
     DegenerateDataWarning,
@@ -32,7 +33,7 @@ class Problem:
     y: NDArray[np.float64]
     qid: NDArray[Any]
 
-    def take(self, rows: Any) -> Problem:
+    def take(self, rows: IntArray | slice) -> Problem:
         return Problem(self.X[rows], self.y[rows], self.qid[rows])
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwright._typing import Column, MatrixLike
+from rankwright._typing import Column, DataFrame, MatrixLike
 from rankwright.data.behavior.ratings import find_column, in_int64
 from rankwright.data.inputs import checked_rows, columns_of
 from rankwright.data.vocabulary import Vocabulary, as_column, as_ids
@@ -70,7 +70,7 @@ class Attributes:
     @classmethod
     def from_frame(
         cls,
-        frame: Any,
+        frame: DataFrame | Mapping[str, Any],
         *,
         id: str | None = None,
         title: str | None = None,
@@ -130,7 +130,7 @@ class SideFeatures(NamedTuple):
     users: Attributes | None = None
 
 
-def as_features(given: Any) -> Attributes:
+def as_features(given: Attributes | DataFrame | Mapping[str, Any]) -> Attributes:
     """Attributes as they are, or those in the columns of a data frame or dict.
 
     >>> as_features({"item": [7, 8], "kind": ["Crime", "Horror"]})

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rankwright._typing import IntArray
 from rankwright.data.io.conversion import TABLE_FORMATS, write_columns
 from rankwright.data.io.items import format_of_name
 from rankwright.data.vocabulary import row_numbers
@@ -32,7 +33,7 @@ class ShopTable(dict[str, NDArray[Any]]):
     def n_rows(self) -> int:
         return len(next(iter(self.values()), ()))
 
-    def take(self, rows: Any) -> ShopTable:
+    def take(self, rows: IntArray) -> ShopTable:
         """Some of the rows, by a mask, row numbers or a slice."""
         index = row_numbers(rows, self.n_rows)
         return ShopTable({name: column[index] for name, column in self.items()})

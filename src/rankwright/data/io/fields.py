@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from rankwright.data.io.files import MAX_LINE, Text, open_text, read_text
 from rankwright.data.vocabulary import encode_texts
@@ -266,7 +266,7 @@ _NUMPY_BLANKS = (b"\r", b"\x1c", b"\x1d", b"\x1e", b"\x1f")
 
 
 def parse_numeric(
-    text: Text, separator: str, dtype: Any, *, n_header: int = 0, ndmin: Literal[1, 2] = 1
+    text: Text, separator: str, dtype: DTypeLike, *, n_header: int = 0, ndmin: Literal[1, 2] = 1
 ) -> NDArray[Any] | None:
     """Every line as a row of numbers, NaN and infinity included, by NumPy's parser.
 

@@ -17,9 +17,12 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from typing import IO, Any, BinaryIO, NoReturn, ParamSpec, TypeVar, cast
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, NoReturn, ParamSpec, TypeVar, cast
 
 from rankwright.exceptions import DataError, FileFormatError, ParameterError
+
+if TYPE_CHECKING:
+    from rankwright._typing import FilePath
 
 MAX_LINE = 16 * 2**20  # bytes; a longer line means that this is another kind of file
 # Text in a gzip file without a limit of its own: this much, or this many times its size.
@@ -283,7 +286,7 @@ def open_text(path: Any) -> Iterator[TextFile]:
 class _Reader(io.RawIOBase):
     """The bytes of any object with a ``read(n)`` method; text is encoded as UTF-8."""
 
-    def __init__(self, file: Any) -> None:
+    def __init__(self, file: IO[Any]) -> None:
         self._file, self._rest, self.n_bytes = file, b"", 0
 
     def readable(self) -> bool:
@@ -487,7 +490,7 @@ def _check_writable(path: str | os.PathLike[str]) -> None:
         raise PermissionError(f"{path}: permission denied to write in the folder {folder}.")
 
 
-def _identity(path: Any) -> list[Any]:
+def _identity(path: FilePath | IO[Any]) -> list[Any]:
     """What tells a file from others: its number on disk, or the full path of a new one."""
     if not isinstance(path, str | os.PathLike):
         return []

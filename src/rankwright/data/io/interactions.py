@@ -156,7 +156,7 @@ def read_columns(
 
 
 def _read_text_columns(
-    path: str | os.PathLike[str], id: Any, separator: str | None, encoding: str
+    path: str | os.PathLike[str], id: str | None, separator: str | None, encoding: str
 ) -> Columns:
     fields, names, is_named = text_rows(read_text(path, encoding), separator, None)
     if not is_named:
@@ -274,7 +274,7 @@ class _Cells(Mapping[str, NDArray[Any]]):
         return len(self._places)
 
 
-def _named(role: str, column: Any, names: list[str]) -> Any:
+def _named(role: str, column: str | int | None, names: list[str]) -> Any:
     if isinstance(column, int) and not isinstance(column, bool):
         if not 0 <= column < len(names):
             raise DataError(f"read_interactions({role}={column}): there are {len(names)} columns.")

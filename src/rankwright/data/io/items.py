@@ -14,6 +14,7 @@ from typing import Any, Literal, NoReturn
 
 import numpy as np
 
+from rankwright._typing import DataFrame
 from rankwright.data.behavior.ratings import usual_place
 from rankwright.data.columns import Encoding
 from rankwright.data.inputs import parquet_names, read_parquet
@@ -356,7 +357,12 @@ def group_file(path: str | os.PathLike[str]) -> str | None:
     return None if b"qid:" in first else sizes_file
 
 
-def _read_letor(path: str, like: Any, on_bad_line: Literal["error", "skip"], group: Any) -> Items:
+def _read_letor(
+    path: str,
+    like: Any,
+    on_bad_line: Literal["error", "skip"],
+    group: str | os.PathLike[str] | Sequence[int] | None,
+) -> Items:
     n_features = None if like is None else like.n_features
     options: Any = {"on_bad_line": on_bad_line, "group": group}
     try:
@@ -399,7 +405,10 @@ def _read_table(
 
 
 def _read_columns(
-    path: str, source: Any, layout: dict[str, Any], reading: Mapping[str, Any]
+    path: str,
+    source: str | DataFrame,
+    layout: dict[str, Any],
+    reading: Mapping[str, Any],
 ) -> Items:
     if isinstance(source, str):
         return tables.read_table(source, **reading, **layout)
@@ -407,7 +416,9 @@ def _read_columns(
     return _items_from_frame(source, path, layout, **how)
 
 
-def _items_from_frame(source: Any, path: str, layout: dict[str, Any], **reading: Any) -> Items:
+def _items_from_frame(
+    source: DataFrame, path: str, layout: dict[str, Any], **reading: Any
+) -> Items:
     """The items of a JSONL or Parquet file; an error about a cell names its row or line."""
     try:
         return tables.items_of_columns(source, layout, path=path, **reading)

@@ -89,7 +89,7 @@ def _short(token: str) -> str:
     return token if len(token) <= 40 else token[:40] + "..."
 
 
-def _has_surrogate(value: Any) -> bool:
+def _has_surrogate(value: object) -> bool:
     if isinstance(value, str):
         return _SURROGATE.search(value) is not None
     if isinstance(value, dict):

@@ -6,6 +6,7 @@ import json
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rankwright._typing import FloatArray
 from rankwright.exports.forest import Forest, Leaf, Node, float32_test, number32, without_categories
@@ -171,7 +172,9 @@ def score_upload(model: dict[str, Any], names: list[str], X: FloatArray) -> Floa
     return scores.astype(np.float64)
 
 
-def _add_leaves(tree: dict[str, Any], names: list[str], rows: Any, scores: Any) -> None:
+def _add_leaves(
+    tree: dict[str, Any], names: list[str], rows: NDArray[np.float32], scores: NDArray[np.float32]
+) -> None:
     stack = [(tree, np.arange(len(rows)))]
     while stack:
         node, chosen = stack.pop()

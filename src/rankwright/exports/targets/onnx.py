@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from rankwright._typing import FloatArray
 from rankwright.exports.forest import Branch, Forest, Leaf, Node
 from rankwright.exports.form import Form, Total
 from rankwright.exports.target import Files, Options, Reading, Target
 from rankwright.persist.foreign import Rounded
+from rankwright.scoring.base import Scorer, Transform
 from rankwright.scoring.kernel import Kernel, KernelExpansion, KernelValues
 from rankwright.scoring.linear import Deviations, Linear, Slopes, WithDeviations
 from rankwright.scoring.network import Network, unpack_layers
@@ -104,20 +106,20 @@ class _Graph:
         self.nodes.append(helper.make_node(kind, inputs, [name], **more))
         return name
 
-    def value(self, array: Any, dtype: type = np.float64) -> str:
+    def value(self, array: ArrayLike, dtype: type = np.float64) -> str:
         from onnx import numpy_helper
 
         name = f"c{len(self.constants)}"
         self.constants.append(numpy_helper.from_array(np.asarray(array, dtype=dtype), name))
         return name
 
-    def binary(self, kind: str, x: str, array: Any) -> str:
+    def binary(self, kind: str, x: str, array: ArrayLike) -> str:
         return self.add(kind, [x, self.value(array)])
 
     def total(self, x: str, axis: int = 1, keepdims: int = 0) -> str:
         return self.add("ReduceSum", [x, self.value([axis], np.int64)], keepdims=keepdims)
 
-    def filled(self, x: str, array: Any) -> str:
+    def filled(self, x: str, array: ArrayLike) -> str:
         """The values, with others where they are NaN."""
         return self.add("Where", [self.add("IsNaN", [x]), self.value(array), x])
 
@@ -135,7 +137,7 @@ class _Graph:
         count = self.total(self.add("Cast", [above], to=7))
         self.add("Gather", [self.value(form.grades.classes), count], output="grade")
 
-    def step(self, step: Any, x: str) -> str:
+    def step(self, step: Transform, x: str) -> str:
         if isinstance(step, Affine):
             return self.affine(step, x)
         if isinstance(step, QueryScale):
@@ -215,7 +217,7 @@ class _Graph:
             out = self.add("Mul", [out, self.part(padded, [row[factor] for row in chosen])])
         return out
 
-    def part(self, x: str, columns: Any) -> str:
+    def part(self, x: str, columns: ArrayLike) -> str:
         return self.add("Gather", [x, self.value(columns, np.int64)], axis=1)
 
     def kernel(self, kernel: Kernel, support: FloatArray, x: str) -> str:
@@ -233,7 +235,7 @@ class _Graph:
         distance = self.binary("Max", distance, 0.0)
         return self.add("Exp", [self.binary("Mul", distance, -kernel.gamma)])
 
-    def body(self, body: Any, x: str) -> str:
+    def body(self, body: Forest | Scorer | Total, x: str) -> str:
         return getattr(self, self.BODIES[type(body)])(body, x)  # type: ignore[no-any-return]
 
     def summed(self, body: Total, x: str) -> str:

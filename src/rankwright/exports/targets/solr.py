@@ -6,6 +6,7 @@ import json
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rankwright._typing import FloatArray
 from rankwright.exceptions import ParameterError
@@ -162,7 +163,13 @@ def score_model(model: dict[str, Any], X: FloatArray) -> FloatArray:
     return scores.astype(np.float64)
 
 
-def _add_leaves(root: Any, weight: Any, names: list[str], rows: Any, scores: Any) -> None:
+def _add_leaves(
+    root: dict[str, Any],
+    weight: np.float32,
+    names: list[str],
+    rows: NDArray[np.float32],
+    scores: NDArray[np.float32],
+) -> None:
     stack = [(root, np.arange(len(rows)))]
     while stack:
         node, chosen = stack.pop()

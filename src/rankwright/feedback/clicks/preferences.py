@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankwright._typing import Column, FloatArray, IntArray
+from rankwright._typing import BoolArray, FloatArray, IntArray
 from rankwright.data.queries import Queries
 from rankwright.data.vocabulary import check_probabilities
 from rankwright.exceptions import FeedbackError
@@ -39,7 +39,7 @@ def position_propensity(n_positions: int, severity: float = 1.0) -> FloatArray:
 def skip_above(
     rows: ArrayLike,
     clicked: ArrayLike,
-    session: Any = None,
+    session: ArrayLike | None = None,
     position: ArrayLike | None = None,
     *,
     propensity: ArrayLike | None = None,
@@ -72,7 +72,7 @@ def skip_above(
 def last_click(
     rows: ArrayLike,
     clicked: ArrayLike,
-    session: Any = None,
+    session: ArrayLike | None = None,
     position: ArrayLike | None = None,
     *,
     time: ArrayLike | None = None,
@@ -127,7 +127,11 @@ class _Impressions:
     """Shown items sorted by session, then by position."""
 
     def __init__(
-        self, rows: ArrayLike, clicked: ArrayLike, session: Column, position: ArrayLike | None
+        self,
+        rows: ArrayLike,
+        clicked: ArrayLike,
+        session: ArrayLike | None,
+        position: ArrayLike | None,
     ) -> None:
         row = frozen_rows(rows, "rows")
         n = len(row)
@@ -155,7 +159,9 @@ class _Impressions:
         new[1:] = (np.diff(self.session) != 0) | (np.diff(self.position) != 0)
         self._level = np.maximum.accumulate(np.where(new, np.arange(n), 0))
 
-    def preferences(self, chosen: Any, propensity: ArrayLike | None, max_weight: float) -> Pairs:
+    def preferences(
+        self, chosen: BoolArray, propensity: ArrayLike | None, max_weight: float
+    ) -> Pairs:
         """The chosen items, each above the unclicked items above it."""
         skipped = np.flatnonzero(~self.clicked)
         before = np.concatenate([[0], np.cumsum(~self.clicked)])  # skipped items before each item

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,6 +19,9 @@ from rankwright.exceptions import (
     ParameterError,
 )
 
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
 METHODS = ("shuffle", "swap", "harvest", "em", "regression_em")
 _LEAST = 1e-4
 _TOL = 1e-4  # change of propensities at which regression EM stops
@@ -32,7 +35,7 @@ def estimate_propensities(
     method: str = "harvest",
     *,
     items: Items | None = None,
-    regressor: Any = None,
+    regressor: BaseEstimator | None = None,
     max_iter: int = 200,
     return_std: bool = False,
 ) -> Any:
@@ -172,7 +175,11 @@ class Cells(NamedTuple):
 
 
 def _by_em(
-    log: ImpressionLog, method: str, items: Items | None, regressor: Any, max_iter: int
+    log: ImpressionLog,
+    method: str,
+    items: Items | None,
+    regressor: BaseEstimator | None,
+    max_iter: int,
 ) -> FloatArray:
     if method == "regression_em":
         if items is None:
@@ -296,7 +303,9 @@ def _shrunken_fit(clicks: FloatArray, width: float) -> tuple[FloatArray, FloatAr
     return design @ value, design @ np.linalg.inv(curvature) @ design.T, evidence
 
 
-def _regression_em(log: ImpressionLog, items: Items, regressor: Any, max_iter: int) -> FloatArray:
+def _regression_em(
+    log: ImpressionLog, items: Items, regressor: BaseEstimator, max_iter: int
+) -> FloatArray:
     check_limits(max_iter, _TOL)
     row = log.rows_in(items)
     cells = Cells.of(log)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -33,6 +33,9 @@ from rankwright.exceptions import (
 )
 from rankwright.feedback.base import Feedback, Grades
 from rankwright.feedback.pairs import Pairs
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
 _MOST_HIDDEN = 0.7  # share of the items of a query that were never shown
 
@@ -66,7 +69,7 @@ class ClickRelevance:
         """
         return Grades(self.relevance, self.queries, sample_weight=self.weight, magnitude=True)
 
-    def fit(self, ranker: Any, X: MatrixLike, *, qid: ArrayLike | None = None) -> Any:
+    def fit(self, ranker: BaseEstimator, X: MatrixLike, *, qid: ArrayLike | None = None) -> Any:
         """Fit a ranker to weighted pairs if it supports them, otherwise to integer grades.
 
         ``qid`` is used only with ``normalize="query"`` and defaults to the queries of the table. If
@@ -94,7 +97,7 @@ class ClickRelevance:
         logged = np.bincount(self.queries.codes, shown, self.queries.n_queries) > 0
         return float(1.0 - shown[logged[self.queries.codes]].mean()) if shown.any() else 0.0
 
-    def feedback_for(self, kind: Any) -> Feedback:
+    def feedback_for(self, kind: type[BaseEstimator]) -> Feedback:
         """The feedback in a form that a class of rankers takes."""
         if kind.takes(Pairs):
             return self.feedback if kind._grades_as_pairs else self.feedback.to_pairs()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -101,7 +101,7 @@ class AdaBoostRanker(BoostedThresholds):
         *,
         n_estimators: int = 100,
         rel: float | None = None,
-        default: Any = "learned",
+        default: float | str | ArrayLike = "learned",
         max_bins: int | None = 255,
         absent: str = "zero",
         smoothing: float | None = None,

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from rankwright._typing import BoolArray, FloatArray, IntArray
+from rankwright._typing import BoolArray, FloatArray, IntArray, Matrix
 from rankwright.feedback.pair_weights import pointers, power_above
 from rankwright.rankers import schema
 from rankwright.runtime import Team, ranges
@@ -144,7 +144,7 @@ class FeatureColumns:
         ptr = pointers(np.bincount(row, minlength=self.n_rows))
         return ptr, feature.astype(np.int32), value
 
-    def values(self, feature: int, rows: Any) -> FloatArray:
+    def values(self, feature: int, rows: list[int] | IntArray | slice) -> FloatArray:
         """The values of a feature in some of the rows."""
         if not self.is_sparse:
             return np.asarray(self._X[self._rows[rows], feature])
@@ -274,7 +274,7 @@ class QuantileBins:
     @classmethod
     def learn(
         cls,
-        X: Any,
+        X: Matrix,
         rows: IntArray,
         count: IntArray,
         max_bins: int,
@@ -305,7 +305,7 @@ class QuantileBins:
         pool.map(learn, ranges(X.shape[1], 4 * pool.threads))
         return cls(edges, categorical)
 
-    def encode(self, X: Any, rows: IntArray | None, pool: Team) -> NDArray[np.uint32]:
+    def encode(self, X: Matrix, rows: IntArray | None, pool: Team) -> NDArray[np.uint32]:
         """The codes of rows of X (all of them without ``rows``), four features to a word.
 
         Those of features with many levels differ from tree to tree; here they are 0.
@@ -330,10 +330,10 @@ class QuantileBins:
         pool.map(encode, ranges(n_blocks, 2 * pool.threads))
         return codes
 
-    def binned(self, X: Any, rows: IntArray, monotone: Any, pool: Team) -> BinnedRows:
+    def binned(self, X: Matrix, rows: IntArray, monotone: ArrayLike, pool: Team) -> BinnedRows:
         return self.coded(self.encode(X, rows, pool), monotone)
 
-    def coded(self, codes: NDArray[np.uint32], monotone: Any) -> BinnedRows:
+    def coded(self, codes: NDArray[np.uint32], monotone: ArrayLike) -> BinnedRows:
         """Rows whose codes are known."""
         sizes = np.array([len(edges) for edges in self.edges], np.int64)
         kind = np.where(self.categorical, np.where(self.ordered, ORDERED, ONE_LEVEL), NUMBER)
@@ -345,7 +345,7 @@ class QuantileBins:
         )
 
     def name_split(
-        self, feature: int, bin_threshold: int, goes_right: Any
+        self, feature: int, bin_threshold: int, goes_right: NDArray[np.uint8]
     ) -> tuple[float, FloatArray]:
         """The value that codes above the bin threshold exceed, and the levels that go right.
 
@@ -357,7 +357,7 @@ class QuantileBins:
         return (-np.inf if bin_threshold < 0 else float(edges[bin_threshold])), np.zeros(0)
 
 
-def column(X: Any, feature: int) -> FloatArray:
+def column(X: Matrix, feature: int) -> FloatArray:
     """One column of an array or a CSC matrix, where what is not stored is zero."""
     if isinstance(X, np.ndarray):
         return np.ascontiguousarray(X[:, feature])

@@ -18,15 +18,19 @@ The Hessian of a row is what the loss takes one unit of the score to be worth, s
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwright._typing import FloatArray, IntArray, Matrix
+from rankwright._typing import BoolArray, FloatArray, IntArray, Matrix
 from rankwright.data.vocabulary import Hashes, hash_rows, mix
 from rankwright.feedback.base import Grades
 from rankwright.rankers.boosting.binning import MISSING, QuantileBins, column, find_edges
+from rankwright.runtime import Team
+
+if TYPE_CHECKING:
+    from rankwright.rankers.boosting.grower import Tree
 
 FOLDS = 5
 FEW_QUERIES = 4 * FOLDS  # with fewer, rows are drawn into folds
@@ -49,7 +53,7 @@ class LevelCodes:
     n_levels: dict[int, int]
 
     @classmethod
-    def of(cls, bins: QuantileBins, X: Matrix, rows: IntArray | None, pool: Any) -> Self:
+    def of(cls, bins: QuantileBins, X: Matrix, rows: IntArray | None, pool: Team) -> Self:
         return cls.coded(bins, bins.encode(X, rows, pool), level_numbers(bins, X, rows))
 
     @classmethod
@@ -58,7 +62,7 @@ class LevelCodes:
     ) -> Self:
         return cls(codes, levels, {feature: len(bins.edges[feature]) for feature in levels})
 
-    def add(self, tree: Any, out: FloatArray) -> None:
+    def add(self, tree: Tree, out: FloatArray) -> None:
         """Add a tree times its weight to the scores of the rows."""
         from rankwright.rankers.boosting._kernels.predictor import walk_tree
 
@@ -92,7 +96,7 @@ def level_numbers(
 
 
 def fold_keys(
-    grades: Grades, parts: list[Any], rows: IntArray, categorical: Any, n_queries: int
+    grades: Grades, parts: list[Any], rows: IntArray, categorical: BoolArray, n_queries: int
 ) -> Hashes:
     """A key of each row that says which fold it is in, the same for all rows of a query.
 

@@ -168,7 +168,7 @@ class BoostedEnsemble:
     estimators: Any = None  # custom ones, see weak_learners.estimators
 
     @classmethod
-    def of(cls, model: Any) -> Self:
+    def of(cls, model: BaseEstimator) -> Self:
         """The ensemble of a fitted model."""
         names = ("alpha", "feature", "threshold", "default", "scale", "estimators")
         arrays: dict[str, Any] = {name: getattr(model, f"{name}_", None) for name in names}
@@ -323,7 +323,9 @@ class BoostedThresholds(Ranker):
         return BoostedEnsemble.of(self).scorer(len(self.alpha_))
 
 
-def round_scores(weak: Any, X: Matrix, absent_abstains: bool = False) -> FloatArray:
+def round_scores(
+    weak: Tree | WeakRanking | BaseEstimator, X: Matrix, absent_abstains: bool = False
+) -> FloatArray:
     """What one round adds to the scores of rows."""
     trees = isinstance(weak, Tree)
     values = isinstance(weak, WeakRanking) and weak.scale != 0.0

@@ -140,7 +140,7 @@ def two_rows(ranker: Ranker, x1: ArrayLike, x0: ArrayLike) -> Any:
     return np.vstack([upper, lower.toarray() if sparse.issparse(lower) else lower])
 
 
-def _row(ranker: Ranker, x: Any, name: str) -> Any:
+def _row(ranker: Ranker, x: MatrixLike, name: str) -> Any:
     """A row as (1, n_features); that of a data frame may be a pandas Series."""
     if hasattr(x, "to_frame") and hasattr(x, "index"):
         x = x.to_frame().T.infer_objects()

@@ -6,6 +6,7 @@ import warnings
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from rankwright._typing import FloatArray, Matrix
 from rankwright.exceptions import DegenerateDataWarning, ParameterError
@@ -117,7 +118,7 @@ class FRank(BoostedThresholds):
         *,
         n_estimators: int = 100,
         choice: str = "descent",
-        cumulative: Any = False,
+        cumulative: bool | str | ArrayLike = False,
         max_bins: int | None = 255,
         smoothing: float | None = None,
         normalize: str | None = None,
@@ -190,7 +191,7 @@ class FRank(BoostedThresholds):
         threshold = scan.threshold(chosen.feature, chosen.cut)
         return WeakRanking(chosen.feature, threshold, chosen.default, alpha)
 
-    def _weight(self, loss: FidelityLoss, hit: Any) -> float:
+    def _weight(self, loss: FidelityLoss, hit: NDArray[np.uint8]) -> float:
         """The published weight of a weak ranking."""
         smoothing = self.smoothing or 1.0 / (2.0 * max(loss.n_pairs, 2.0))
         return split_alpha(*loss.split(hit), smoothing * loss.total)
@@ -248,17 +249,17 @@ class FidelityLoss:
         self.n_pairs = max(float(feedback.n_pairs), feedback.total_weight)
         self._move(np.zeros(len(self.rows)))
 
-    def split(self, hit: Any) -> tuple[float, float]:
+    def split(self, hit: NDArray[np.uint8]) -> tuple[float, float]:
         """Sums of |slope| over pairs that the ranking orders rightly and wrongly."""
         scores = self.scores
         sums = [b.split(scores[index], hit[index], "fidelity") for b, index in self._terms]
         return sum(right for right, _ in sums), sum(wrong for _, wrong in sums)
 
-    def after(self, hit: Any, alpha: float) -> float:
+    def after(self, hit: NDArray[np.uint8], alpha: float) -> float:
         """The mean loss if alpha were added to the rows hit."""
         return self._sums(self.scores + alpha * hit)[0]
 
-    def descend(self, hit: Any, alpha: float) -> float:
+    def descend(self, hit: NDArray[np.uint8], alpha: float) -> float:
         """Add alpha (halved until the loss falls) to the rows hit; returns what was added."""
         before, value = self.scores, self.value
         for _ in range(HALVINGS):

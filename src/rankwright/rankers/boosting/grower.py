@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -128,7 +128,11 @@ class Shared(NamedTuple):
 
     @classmethod
     def of(
-        cls, bins: BinnedRows, n_slots: int, empty: Any = np.empty, symmetric: bool = False
+        cls,
+        bins: BinnedRows,
+        n_slots: int,
+        empty: Callable[..., NDArray[Any]] = np.empty,
+        symmetric: bool = False,
     ) -> Self:
         from rankwright.rankers.boosting._kernels.barrier import WORDS
         from rankwright.rankers.boosting._kernels.histogram import turn_codes
@@ -271,11 +275,11 @@ class Grower:
         self,
         bins: BinnedRows,
         count: IntArray,
-        name_split: Any,
+        name_split: Callable[..., tuple[float, FloatArray]],
         options: TreeOptions,
         pool: Team,
         peers: Peers | None = None,
-        empty: Any = np.empty,
+        empty: Callable[..., NDArray[Any]] = np.empty,
         levels: LevelCodes | None = None,
         folds: Folds | None = None,
     ) -> None:
@@ -530,7 +534,11 @@ class Grower:
         return largest
 
     def _quantize(
-        self, gradient: FloatArray, hessian: FloatArray, rows: Any, largest: FloatArray
+        self,
+        gradient: FloatArray,
+        hessian: FloatArray,
+        rows: NDArray[np.int32],
+        largest: FloatArray,
     ) -> tuple[int, int]:
         """Round gradients and Hessians to integers whose sums cannot overflow."""
         from rankwright.rankers.boosting._kernels.histogram import quantize
@@ -735,7 +743,7 @@ def integer_units(largest: FloatArray, n_rows: int, count: int) -> tuple[FloatAr
     return scales, bits
 
 
-def first_best(gains: Any) -> int:
+def first_best(gains: Sequence[float]) -> int:
     """The first of the gains that are the largest up to rounding."""
     largest = max(gains)
     limit = largest - 1e-9 * abs(largest)

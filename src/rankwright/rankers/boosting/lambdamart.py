@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import Any, ClassVar, NamedTuple, Self
@@ -44,13 +44,13 @@ from rankwright.rankers.boosting.training import (
     Start,
 )
 from rankwright.rankers.checks import feature_number
-from rankwright.rankers.early_stopping import EARLY_STOPPING, Validation
+from rankwright.rankers.early_stopping import EARLY_STOPPING, EarlyStopping, Validation
 from rankwright.rankers.schema import floats, integer, real
 from rankwright.runtime import Team, progress
 from rankwright.scoring.trees import Trees
 
 
-def _all_in(values: Any, choices: tuple[int, ...]) -> bool:
+def _all_in(values: object, choices: tuple[int, ...]) -> bool:
     if isinstance(values, dict):
         values = list(values.values())
     array = np.asarray(values)
@@ -61,7 +61,7 @@ def _holds_text(column: NDArray[Any]) -> bool:
     return column.dtype.kind in "OUT" and any(isinstance(cell, str) for cell in column)
 
 
-def _are_features(values: Any) -> bool:
+def _are_features(values: object) -> bool:
     if isinstance(values, str | dict) or not np.iterable(values):
         return False
     return all(
@@ -70,7 +70,7 @@ def _are_features(values: Any) -> bool:
     )
 
 
-def _are_gains(values: Any) -> bool:
+def _are_gains(values: object) -> bool:
     if isinstance(values, str | dict) or not np.iterable(values):
         return False
     gains = np.asarray(values)
@@ -321,19 +321,19 @@ class LambdaMART(BoostedRanker):
         max_bins: int = 255,
         loss: str = "auto",
         weighting: str | None = "auto",
-        label_gain: Any = None,
+        label_gain: Sequence[float] | FloatArray | None = None,
         subsample: float = 1.0,
         colsample_bytree: float = 1.0,
         colsample_bynode: float = 1.0,
-        monotonic_cst: Any = None,
-        categorical_features: Any = None,
+        monotonic_cst: ArrayLike | Mapping[str, int] | None = None,
+        categorical_features: ArrayLike | str | None = None,
         cat_smooth: float = 10.0,
         cat_l2: float = 10.0,
         max_cat_levels: int | None = None,
-        interaction_cst: Any = None,
-        early_stopping: Any = None,
+        interaction_cst: Sequence[Iterable[int | str]] | str | None = None,
+        early_stopping: EarlyStopping | bool | int | None = None,
         warm_start: bool = False,
-        callbacks: Any = None,
+        callbacks: Sequence[Callable[..., object]] | None = None,
         verbose: int = 0,
         n_jobs: int | None = None,
         random_state: RandomState = None,
@@ -369,7 +369,7 @@ class LambdaMART(BoostedRanker):
     def fit_more(
         self,
         n_more: int,
-        X: Any = None,
+        X: MatrixLike | None = None,
         y: Any = None,
         *,
         init_score: ArrayLike | None = None,
@@ -477,7 +477,7 @@ class LambdaMART(BoostedRanker):
         narrow.categorical_features = self._feature_mask(self.n_features_in_)[used]
         return narrow
 
-    def _widen(self, used: Any) -> None:
+    def _widen(self, used: IntArray) -> None:
         super()._widen(used)
         if self.node_level_ptr_ is not None:
             sizes = np.zeros(self.n_features_in_, np.int64)
@@ -486,7 +486,7 @@ class LambdaMART(BoostedRanker):
 
     def _fit(
         self,
-        X: Any,
+        X: Matrix,
         feedback: Any,
         validation: Validation | None = None,
         start: Start = FROM_ZERO,

@@ -6,6 +6,7 @@ The losses are listed in rankwright.feedback.losses.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass
 from itertools import pairwise
@@ -13,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from rankwright._typing import FloatArray, IntArray
+from rankwright._typing import FloatArray, IntArray, Matrix
 from rankwright.data.vocabulary import Hashes, hash_ids, hash_rows, mix
 from rankwright.exceptions import DataError, FeedbackError, ParameterError
 from rankwright.feedback.base import Grades
@@ -71,7 +72,7 @@ class PairWeights:
     label_gain: tuple[float, ...] | None = None  # of the grades 0, 1, 2, ...; None: 2^grade - 1
 
     @classmethod
-    def parse(cls, text: str | None, label_gain: Any = None) -> PairWeights:
+    def parse(cls, text: str | None, label_gain: Iterable[float] | None = None) -> PairWeights:
         if label_gain is not None and not str(text).startswith("NDCG"):
             raise ParameterError(
                 f"label_gain with weighting={text!r}: only NDCG counts gains. Leave it out, or "
@@ -108,7 +109,13 @@ class PairWeights:
         gain = self._gain(pairs, copies, discount, span)
         return Ranked(gain, discount, self.cutoff, pairs.magnitude)
 
-    def _gain(self, pairs: QueryPairs, copies: Any, discount: FloatArray, span: Any) -> FloatArray:
+    def _gain(
+        self,
+        pairs: QueryPairs,
+        copies: IntArray,
+        discount: FloatArray,
+        span: tuple[float, float] | None,
+    ) -> FloatArray:
         grade = pairs.grade
         if not self.by_rank or not len(grade):
             return np.zeros(len(grade))
@@ -173,7 +180,9 @@ class Gradients(Protocol):
         """
 
 
-def gradients_of(grades: Grades, X: Any, loss: str, weights: PairWeights, pool: Team) -> Gradients:
+def gradients_of(
+    grades: Grades, X: Matrix, loss: str, weights: PairWeights, pool: Team
+) -> Gradients:
     """The gradients of a loss over graded rows."""
     if loss in LISTWISE:
         return ListGradients(grades, [X], loss, pool)

@@ -196,8 +196,8 @@ class RankBoost(BoostedRanker):
         *,
         n_estimators: int = 100,
         criterion: str = "r",
-        cumulative: Any = "signed",
-        default: Any = "learned",
+        cumulative: bool | str | ArrayLike = "signed",
+        default: float | str | ArrayLike = "learned",
         max_bins: int | None = 255,
         estimator: str | BaseEstimator = "threshold",
         absent: str = "zero",
@@ -339,7 +339,7 @@ class RankBoost(BoostedRanker):
         return StepCurve(*scorer.curve(number))
 
     def bounds(
-        self, X: MatrixLike, y: ArrayLike, *, qid: Any = None, delta: float = 0.05
+        self, X: MatrixLike, y: ArrayLike, *, qid: ArrayLike | None = None, delta: float = 0.05
     ) -> Bounds:
         """Compare the share of misordered pairs of given rows with Theorems 1 and 3.
 

@@ -80,7 +80,11 @@ class TrainingResult:
 
 
 def boost(
-    model: Any, X: Matrix, feedback: Feedback, validation: Validation | None, start: FloatArray
+    model: BaseEstimator,
+    X: Matrix,
+    feedback: Feedback,
+    validation: Validation | None,
+    start: FloatArray,
 ) -> TrainingResult:
     """Train with the parameters of a RankBoost, from the scores ``start`` on."""
     with Team.for_rows(X) as pool:
@@ -144,7 +148,7 @@ def smoothing_of(model: BaseEstimator, pairs: PairDistribution) -> float:
     return float(1.0 / (2.0 * max(pairs.n_pairs, pairs.weight, 2.0)))
 
 
-def _learner(model: Any, X: Matrix, pairs: PairDistribution, pool: Team) -> WeakLearner:
+def _learner(model: BaseEstimator, X: Matrix, pairs: PairDistribution, pool: Team) -> WeakLearner:
     smoothing = smoothing_of(model, pairs)
     if not isinstance(model.estimator, str | TreeRanking):
         return EstimatorLearner(model, X[pairs.rows], smoothing)
@@ -210,14 +214,14 @@ class BoostedRanker(Explained):
     @explains_names
     def fit(
         self,
-        X: Any,
+        X: MatrixLike,
         y: ArrayLike,
         *,
-        qid: Any = None,
+        qid: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         query_weight: Any = None,
-        eval_set: Any = None,
-        eval_qid: Any = None,
+        eval_set: tuple[MatrixLike, ArrayLike] | None = None,
+        eval_qid: ArrayLike | None = None,
         init_score: ArrayLike | None = None,
         eval_init_score: ArrayLike | None = None,
     ) -> Self:

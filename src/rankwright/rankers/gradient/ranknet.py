@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from sklearn.utils import check_random_state
 
-from rankwright._typing import FloatArray, IntArray, Matrix, MatrixLike, RandomState
+from rankwright._typing import FloatArray, IntArray, Matrix, MatrixLike, RandomState, SparseMatrix
 from rankwright.exceptions import DegenerateDataWarning
 from rankwright.feedback.base import Feedback, Grades
 from rankwright.feedback.losses import loss_names, weighting_names
@@ -204,7 +204,7 @@ class RankNet(Ranker):
         alpha: float = 1e-4,
         max_iter: int = 100,
         batch_size: int = 16,
-        early_stopping: Any = "auto",
+        early_stopping: EarlyStopping | bool | int | str | None = "auto",
         random_state: RandomState = None,
         normalize: str | None = None,
     ) -> None:
@@ -415,7 +415,7 @@ def _deviation(X: Matrix, share: FloatArray, mean: FloatArray) -> FloatArray:
     return _positive(np.sqrt(square), mean)
 
 
-def _sparse_deviation(X: Any, share: FloatArray, mean: FloatArray) -> FloatArray:
+def _sparse_deviation(X: SparseMatrix, share: FloatArray, mean: FloatArray) -> FloatArray:
     """As ``_deviation``, in time proportional to the stored values."""
     X = X.copy()
     X.sum_duplicates()

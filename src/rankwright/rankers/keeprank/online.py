@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -134,7 +134,12 @@ class OnlineKeepRank(RelaxationRanker):
 
     @exclusive
     def partial_fit(
-        self, X: MatrixLike, y: ArrayLike, classes: ArrayLike | None = None, *, qid: Any = None
+        self,
+        X: MatrixLike,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        *,
+        qid: ArrayLike | None = None,
     ) -> Self:
         """Update the model with more rows, one pass, in the order given.
 

@@ -20,6 +20,7 @@ from rankwright.feedback.base import Feedback, as_grades
 from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
 from rankwright.rankers.bounds import Bound, Bounds
+from rankwright.rankers.early_stopping import EvalSet
 from rankwright.rankers.kernels import (
     KERNEL_CONSTRAINTS,
     DrawnLandmarks,
@@ -262,7 +263,9 @@ class MagnitudeRanker(Ranker):
     n_components: int
     random_state: Any
 
-    def _learn(self, X: Any, feedback: Feedback, eval_set: Any = None, **arguments: Any) -> Self:
+    def _learn(
+        self, X: Matrix, feedback: Feedback, eval_set: EvalSet | None = None, **arguments: Any
+    ) -> Self:
         with np.errstate(over="ignore", invalid="ignore"):  # reported as an error below
             super()._learn(X, feedback, eval_set, **arguments)
         coef: Any = self.coef_ if self.dual_coef_ is None else self.dual_coef_

@@ -56,7 +56,11 @@ def pairs_out(source: KernelSource, factors: FloatArray, average: str = "pairs")
 
 
 def _sums_of_pairs(
-    smoothers: Smoothers, n_queries: int, rows: Any, diagonals: FloatArray, errors: FloatArray
+    smoothers: Smoothers,
+    n_queries: int,
+    rows: Any,
+    diagonals: FloatArray,
+    errors: FloatArray,
 ) -> FloatArray:
     """(n_factors, n_queries) costs of pairs; blocks are added in order, whatever the threads."""
     from rankwright.rankers.magnitude._kernels import left_out_pairs

@@ -86,8 +86,8 @@ class MPRankCV(MagnitudeRanker):
     def __init__(
         self,
         *,
-        Cs: Any = CS,
-        gammas: Any = None,
+        Cs: Sequence[float] | FloatArray = CS,
+        gammas: Sequence[float] | FloatArray | None = None,
         kernel: str | Callable[..., Any] = "rbf",
         degree: int = 3,
         coef0: float = 1.0,

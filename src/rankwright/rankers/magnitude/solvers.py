@@ -9,12 +9,12 @@ import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy import linalg, sparse
 
-from rankwright._typing import FloatArray, IntArray
+from rankwright._typing import FloatArray, IntArray, Matrix
 from rankwright.exceptions import ConvergenceWarning
 from rankwright.rankers.kernels import DrawnLandmarks
 from rankwright.rankers.magnitude.base import KernelProblem, MagnitudeRanker
@@ -157,7 +157,7 @@ class Space:
 
     largest = 2000  # coefficients up to which dense matrices save time
 
-    def __init__(self, X: Any, sample: WeightedRows) -> None:
+    def __init__(self, X: Matrix, sample: WeightedRows) -> None:
         self.X, self.n_coefficients = X, X.shape[1]
         self._spread = None
         if self.n_coefficients <= self.largest:

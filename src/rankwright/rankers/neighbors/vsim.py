@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from rankwright._typing import FloatArray, Matrix, MatrixLike
@@ -45,7 +46,9 @@ _CONSTRAINTS = {
 }
 
 
-def per_feature(owner: Any, name: str, n_features: int, otherwise: FloatArray) -> FloatArray:
+def per_feature(
+    owner: BaseEstimator, name: str, n_features: int, otherwise: FloatArray
+) -> FloatArray:
     """A parameter with one number per feature, or ``otherwise`` if it is None."""
     value = getattr(owner, name)
     if value is None:

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import ClassifierTags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -33,7 +33,7 @@ from rankwright.feedback.base import (
 )
 from rankwright.rankers import checks, schema
 from rankwright.rankers.base import Ranker
-from rankwright.rankers.early_stopping import EARLY_STOPPING, Validation, run_passes
+from rankwright.rankers.early_stopping import EARLY_STOPPING, EvalSet, Validation, run_passes
 from rankwright.rankers.foreign_names import explains_names
 from rankwright.rankers.kernels import Gram
 from rankwright.rankers.schema import Learned, floats, integer
@@ -118,7 +118,7 @@ class Examples(NamedTuple):
         return dense
 
 
-def with_room(view: Any, n_rows: int) -> Any:
+def with_room(view: NDArray[Any], n_rows: int) -> Any:
     """A table of at least ``n_rows`` rows that begins with those of ``view``.
 
     It is the table behind the view when that is large enough, else a copy twice as large.
@@ -232,7 +232,12 @@ class OnlineRanker(Ranker):
 
     @exclusive
     def partial_fit(
-        self, X: Any, y: ArrayLike, classes: ArrayLike | None = None, *, qid: Column | None = None
+        self,
+        X: MatrixLike,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        *,
+        qid: Column | None = None,
     ) -> Self:
         """Update the model with more rows, in the order given.
 
@@ -251,7 +256,12 @@ class OnlineRanker(Ranker):
 
     @exclusive
     def partial_fit_predict(
-        self, X: Any, y: ArrayLike, classes: ArrayLike | None = None, *, expected: bool = False
+        self,
+        X: MatrixLike,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        *,
+        expected: bool = False,
     ) -> FloatArray:
         """Test, then train: return the grade predicted for each row before learning from it.
 
@@ -282,7 +292,9 @@ class OnlineRanker(Ranker):
         return expected
 
     @exclusive
-    def _learn(self, X: Any, feedback: Feedback, eval_set: Any = None, **arguments: Any) -> Self:
+    def _learn(
+        self, X: Matrix, feedback: Feedback, eval_set: EvalSet | None = None, **arguments: Any
+    ) -> Self:
         assert isinstance(feedback, Grades)
         self.n_queries_in_ = feedback.queries.n_queries
         checks.warn_of_sorted_grades(self, feedback.y)
@@ -295,7 +307,7 @@ class OnlineRanker(Ranker):
         """The largest absolute value of X, if it was found on the way."""
         return None if self._is_pairwise() else checks.warn_of_scales(self, X)
 
-    def _fit(self, X: Any, feedback: Any, validation: Validation | None = None) -> None:
+    def _fit(self, X: Matrix, feedback: Any, validation: Validation | None = None) -> None:
         run_passes(self, self._passes(X, feedback), validation)
 
     def _passes(self, X: Matrix, feedback: Grades) -> Iterator[None]:
@@ -329,7 +341,7 @@ class OnlineRanker(Ranker):
         self.n_mistakes_ = self.n_seen_ = 0
         self._begin(self.n_features_in_)
 
-    def _learn_stream(self, X: Any, y: Any, classes: Any, predict: bool) -> Any:
+    def _learn_stream(self, X: Any, y: Any, classes: ArrayLike | None, predict: bool) -> Any:
         first = "classes_" not in self.__dict__
         if not first and classes is None and self._is_one_plain_row(X, y):
             grade = np.array([self._code_of(float(y[0]))])

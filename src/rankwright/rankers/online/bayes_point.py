@@ -15,6 +15,7 @@ from rankwright.exceptions import DegenerateDataWarning
 from rankwright.feedback.base import Feedback, Grades
 from rankwright.rankers import checks, schema
 from rankwright.rankers.base import Ranker
+from rankwright.rankers.early_stopping import EvalSet
 from rankwright.rankers.foreign_names import explains_names
 from rankwright.rankers.online.base import ThresholdRanker, repeated_rows
 from rankwright.rankers.online.prank import PRank
@@ -117,7 +118,9 @@ class BayesPoint(Ranker):
         """
         return super().fit(X, y, qid=qid)
 
-    def _learn(self, X: Any, feedback: Feedback, eval_set: Any = None, **arguments: Any) -> Self:
+    def _learn(
+        self, X: Matrix, feedback: Feedback, eval_set: EvalSet | None = None, **arguments: Any
+    ) -> Self:
         assert isinstance(feedback, Grades)
         self.n_queries_in_ = feedback.queries.n_queries
         if np.ptp(feedback.y) == 0:
@@ -133,7 +136,7 @@ class BayesPoint(Ranker):
         checks.check_training_scores(self, X, largest, has_order=len(self.classes_) > 1)
         return self
 
-    def _fit(self, X: Any, feedback: Any) -> None:
+    def _fit(self, X: Matrix, feedback: Any) -> None:
         order, rng = repeated_rows(feedback), check_random_state(self.random_state)
         base, square = self._base(), self._is_pairwise()
         seeds = rng.randint(2**31 - 1, size=self.n_estimators).tolist()

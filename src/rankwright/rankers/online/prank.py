@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankwright._typing import FloatArray, MatrixLike, RandomState
+from rankwright._typing import FloatArray, IntArray, MatrixLike, RandomState
 from rankwright.rankers import schema
 from rankwright.rankers.bounds import Bound, Bounds
 from rankwright.rankers.early_stopping import EarlyStopping
@@ -272,7 +272,7 @@ class PRank(ThresholdRanker):
         return predicted, *counts
 
     def _large_margin_pass(
-        self, examples: Examples, arrays: list[Any], predict: bool, predicted: Any
+        self, examples: Examples, arrays: list[Any], predict: bool, predicted: IntArray
     ) -> Any:
         if self.update == "romma":
             parameter, n_corrections = self.margin_, 0

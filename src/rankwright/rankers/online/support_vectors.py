@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import linalg
 
 from rankwright._typing import FloatArray, IntArray, Matrix
@@ -128,7 +129,7 @@ class SupportBlock:
             self._take(columns, self._old[1], self._new[1]),
         )
 
-    def _take(self, columns: IntArray, old: Any, new: Any) -> Any:
+    def _take(self, columns: IntArray, old: NDArray[Any], new: NDArray[Any]) -> Any:
         taken = np.empty((len(columns), *old.shape[1:]), old.dtype)
         is_old = columns < len(old)
         taken[is_old], taken[~is_old] = old[columns[is_old]], new[columns[~is_old] - len(old)]

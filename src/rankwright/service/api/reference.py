@@ -126,7 +126,7 @@ def _shown(op: Operation, about: dict[str, Any], url: str, has_tokens: bool) -> 
     }  # fmt: skip
 
 
-def _curl(op: Operation, body: Any, url: str, has_tokens: bool) -> str:
+def _curl(op: Operation, body: object, url: str, has_tokens: bool) -> str:
     path = op.path.replace("{version}", "shop").replace("{name}", "new-trees")
     words = ["curl"] + [f"-X {op.method}"] * (op.method != "GET" and body is None)
     if has_tokens and op.scope is not None:

@@ -235,7 +235,7 @@ class Api(Generic[S]):
             raise HttpProblem(403, f"{text} Ask the operator for one that has.")
         return operation
 
-    async def _send(self, operation: Operation, answer: Any, scope: Scope, send: Send) -> int:
+    async def _send(self, operation: Operation, answer: object, scope: Scope, send: Send) -> int:
         status, header = operation.status, _JSON_HEADER
         if isinstance(answer, Reply):
             status, header = answer.status, (b"content-type", answer.media.encode())

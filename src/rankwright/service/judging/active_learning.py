@@ -8,7 +8,7 @@ import hashlib
 from bisect import insort
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,6 +19,9 @@ from rankwright.exceptions import ParameterError
 from rankwright.features.feature_set import FeatureSet
 from rankwright.service.judging.queue import Queue
 from rankwright.service.log.entries import Mode
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
 MEMBERS = 50
 FIRST = 20  # judgments that are chosen at random, before the members know enough to differ
@@ -183,7 +186,7 @@ class LiveModel:
         return RankPipeline(steps)
 
 
-def rank_variance(model: Any, X: MatrixLike, queries: Queries) -> FloatArray:
+def rank_variance(model: BaseEstimator, X: MatrixLike, queries: Queries) -> FloatArray:
     """The variance over the members of an ensemble of each item's rank, as a share of its list.
 
     Ranks are divided by the length of the list. Otherwise the longest lists would be judged first,

@@ -141,7 +141,7 @@ _FEEDBACK = msgspec.msgpack.Decoder(LoggedFeedback)
 _JUDGMENT = msgspec.msgpack.Decoder(Judgment)
 
 
-def encode(body: Any) -> bytes:
+def encode(body: object) -> bytes:
     """The body of an entry as bytes."""
     return _ENCODER.encode(body)
 

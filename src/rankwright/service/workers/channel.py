@@ -51,7 +51,7 @@ class Channel:
         self._buffer, self._start, self._end = bytearray(READ), 0, 0
         self._sending = threading.Lock()
 
-    def send(self, message: Any, content: bytes = b"") -> None:
+    def send(self, message: object, content: bytes = b"") -> None:
         """Send a message; OSError if the other process is gone, or reads nothing for long."""
         about = _ENCODER.encode(message)
         parts = [_LENGTHS.pack(len(about), len(content)) + about, content]
@@ -120,7 +120,7 @@ async def read_frame(reader: asyncio.StreamReader) -> Any:
         return None
 
 
-def write_frame(writer: asyncio.StreamWriter, message: Any) -> None:
+def write_frame(writer: asyncio.StreamWriter, message: object) -> None:
     content = _ENCODER.encode(message)
     writer.write(_LENGTH.pack(len(content)) + content)
 

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.types import Message
 
@@ -39,6 +39,9 @@ from rankwright.service.workers.worker import (
     run_worker,
 )
 
+if TYPE_CHECKING:
+    from multiprocessing.context import SpawnProcess
+
 READ_SECONDS = 0.005  # between two looks at what the workers have sent
 START_SECONDS = 120.0  # until a worker listens
 PREPARE_SECONDS = 30.0  # until a worker has a new state
@@ -48,7 +51,9 @@ log = logging.getLogger("rankwright.service")
 class Worker:
     """A worker's process, and what it has said."""
 
-    def __init__(self, number: int, process: Any, channel: Channel, requests: socket.socket):
+    def __init__(
+        self, number: int, process: SpawnProcess, channel: Channel, requests: socket.socket
+    ):
         self.number, self.process, self.channel = number, process, channel
         self.requests = requests
         self.sent: dict[str, DeployedModel] = {}  # the models that it has

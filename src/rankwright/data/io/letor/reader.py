@@ -127,7 +127,7 @@ def read_letor(
     return table.finish(qid, tuple(bad.lines))
 
 
-def _check_options(n_features: Any, dense: Any, comments: Any) -> None:
+def _check_options(n_features: Any, dense: object, comments: object) -> None:
     is_number = isinstance(n_features, int | np.integer) and not isinstance(n_features, bool)
     if n_features is not None and not (is_number and 1 <= n_features <= MAX_FEATURES):
         raise ParameterError(

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rankwright.data.inputs import parquet_names
 from rankwright.data.io.fields import first_fields, first_line
@@ -94,7 +95,9 @@ def _features_in(rows: list[dict[str, Any]], text: Text, columns: Mapping[str, s
     return _table(X.reshape(len(rows), -1), query, item, names)
 
 
-def _table(X: Any, query: list[Any], item: list[Any], names: Any) -> Items:
+def _table(
+    X: NDArray[np.float64], query: list[Any], item: list[Any], names: tuple[str, ...] | None
+) -> Items:
     qid: Any = query
     docid: Any = item
     return Items(X, np.zeros(len(X)), qid, docid, names)
@@ -163,7 +166,7 @@ def _objects(text: Text) -> Iterator[tuple[int, dict[str, Any]]]:
         yield 1, _object(text, 1, only)
 
 
-def _object(text: Text, number: int, content: Any) -> dict[str, Any]:
+def _object(text: Text, number: int, content: object) -> dict[str, Any]:
     if not isinstance(content, dict):
         text.refuse(number, 1, "not a JSON object", "write one response per line")
     inner = content.get("response")
@@ -181,7 +184,7 @@ def _hits(content: dict[str, Any]) -> list[Any]:
     return [content]
 
 
-def _features(text: Text, line: int, hit: Any) -> tuple[dict[str, float], float]:
+def _features(text: Text, line: int, hit: object) -> tuple[dict[str, float], float]:
     """The logged values of a hit, and the value of features that it does not list."""
     fix = "log features in every hit (ext.ltr_log, or [features] in fl)"
     if not isinstance(hit, dict):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,9 @@ from rankwright.data.io.json_lines import json_rows
 from rankwright.data.io.tables import column_of_values, text_rows
 from rankwright.data.vocabulary import encode
 from rankwright.exceptions import DataError, ParameterError
+
+if TYPE_CHECKING:
+    import duckdb
 
 # Usual names of columns; case, blanks, _ and - are ignored.
 LOG_COLUMNS = {
@@ -332,7 +335,10 @@ def _from_numbers(arrays: dict[str, Any], ids: Mapping[str, Any]) -> ImpressionL
 
 
 def _fetched(
-    connection: Any, roles: Mapping[str, str], kinds: Mapping[str, str], by_column: bool
+    connection: duckdb.DuckDBPyConnection,
+    roles: Mapping[str, str],
+    kinds: Mapping[str, str],
+    by_column: bool,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The columns as numbers, and for each column of ids its distinct values.
 
@@ -372,7 +378,7 @@ def _term(role: str, column: str, is_text: bool) -> str:
 
 
 def _decoded(
-    connection: Any, role: str, column: str, hashes: NDArray[Any]
+    connection: duckdb.DuckDBPyConnection, role: str, column: str, hashes: NDArray[Any]
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Dense numbers for the hashes of texts, and the texts: sorted, sessions as they appear."""
     order = "" if role == "session" else "ORDER BY id"

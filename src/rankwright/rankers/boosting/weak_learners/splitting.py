@@ -262,7 +262,7 @@ def put_codes(codes: NDArray[np.uint8], feature: int, words: NDArray[np.uint32])
     words[feature // 4] |= codes.astype(np.uint32) << np.uint32(8 * (feature % 4))
 
 
-def binary_ranking(codes: Any, feature: int, cut: int, zero: bool) -> Binary:
+def binary_ranking(codes: NDArray[Any], feature: int, cut: int, zero: bool) -> Binary:
     """Which rows are above a cut; ``zero``: rows that lack the feature are not."""
     from rankwright.rankers.boosting._kernels.splitting import above_cut
 
