@@ -9,10 +9,11 @@ import pytest
 
 import rankwright as rw
 from rankwright.data.queries import Queries
+from rankwright.data.vocabulary import mix
 from rankwright.exceptions import ParameterError
 from rankwright.feedback.base import Grades
 from rankwright.feedback.pair_losses import QueryPairs
-from rankwright.rankers.boosting.pair_losses import ListGradients, row_keys, uniform
+from rankwright.rankers.boosting.pair_losses import ListGradients, row_keys
 from rankwright.runtime import Team
 
 
@@ -48,6 +49,11 @@ def test_query_rmse_is_the_error_after_the_best_shift_of_each_query(seed: int) -
         numeric = (loss(scores - step) - loss(scores + step)) / 2e-5
         assert slope == pytest.approx(numeric, abs=1e-6)
     np.testing.assert_array_equal(hessian, 1.0)
+
+
+def uniform(keys: Any, seed: int) -> Any:
+    """The numbers that xendcg draws: by a counter, so they depend on nothing else."""
+    return (mix(mix(keys) ^ mix(seed)) >> np.uint64(11)) * 2.0**-53
 
 
 def plain_xendcg(scores: Any, gain: Any) -> tuple[Any, Any]:

@@ -290,7 +290,7 @@ class ListGradients:
             self._gain = np.exp2(grade)
             check_gains(pairs.grade, self._gain)
             content = np.concatenate([np.zeros(0, np.uint64), *map(hash_rows, parts)])[self.rows]
-            self._keys = row_keys(content, pairs)
+            self._keys = mix(row_keys(content, pairs))
 
     def at(self, scores: FloatArray, seed: int = 0) -> tuple[FloatArray, FloatArray]:
         from rankwright.rankers.boosting._kernels import list_gradients as _kernels
@@ -302,9 +302,11 @@ class ListGradients:
                 self._blocks,
             )
             return out[0], out[1]
-        gain = self._gain - uniform(self._keys, seed)
+        gain, keys, salt = self._gain, self._keys, mix(seed)[0]
         self._pool.map(
-            lambda bounds: _kernels.xendcg_gradients(scores, queries, gain, *bounds, out),
+            lambda bounds: _kernels.xendcg_gradients(
+                scores, queries, gain, keys, salt, *bounds, out
+            ),
             self._blocks,
         )
         return out[0], out[1]
@@ -326,16 +328,6 @@ def row_keys(content: Hashes, pairs: QueryPairs) -> Hashes:
 def query_keys(grades: Grades, rows: IntArray) -> Hashes:
     """A hash of the query of each row."""
     return hash_ids(grades.queries.ids)[grades.queries.codes[rows]]
-
-
-def uniform(keys: Hashes, seed: int) -> FloatArray:
-    """A number from 0 to 1 for each key: drawn by a counter, so it depends on nothing else.
-
-    >>> uniform(np.array([1, 2], np.uint64), seed=3).round(3).tolist()
-    [0.544, 0.849]
-    """
-    bits = mix(mix(keys) ^ mix(np.array([seed]))) >> np.uint64(11)
-    return np.asarray(bits * 2.0**-53)
 
 
 class ExponentialGradients:
