@@ -28,6 +28,7 @@ time.time = lambda: real() + shift()
 time.time_ns = lambda: real_ns() + 1_000_000_000 * shift()
 """
 SECONDS = (1, 60, 3600, 86400, 40 * 86400, 5 * 365 * 86400)
+SHIFTS = (0, *SECONDS, *(-seconds for seconds in SECONDS))
 LEARN = ("--learn", "PRank", "--grades", "0-4", "--retention-days", "30", "--snapshot-every", "5")
 
 
@@ -48,7 +49,7 @@ def run(folder, n_jumps, seed):
                 server.wait_until_ready()
                 client = Client(server.url, timeout=30)
             moved = folder / "moved"
-            moved.write_text(str(chance.choice((0, *SECONDS))))
+            moved.write_text(str(chance.choice(SHIFTS)))
             moved.replace(clock)
             kept += teach(client, number, 5)
             if number % 10 == 9:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from itertools import count
 
@@ -36,6 +37,11 @@ class Log:
         self.learner = LogLearner(
             self.store, models, experiments, self.plan, snapshot_every=self.every, **self.options
         )
+
+    def restart(self):
+        self.store.close()
+        self.store = Store(self.store.path)
+        self.start()
 
     def feedback(self, grade):
         event = f"e{next(self.number)}"
@@ -260,6 +266,35 @@ def test_a_clock_that_is_put_forward_makes_no_entry_old(open_log, monkeypatch):
     log.learn()
     now = time.time
     monkeypatch.setattr(time, "time", lambda: now() + 40 * 86400)
+    log.learner._sweep()
+    assert [entry.key for entry in log.store.entries()] == kept
+
+
+def test_a_clock_that_is_set_back_for_a_while_makes_no_entry_old(open_log, monkeypatch):
+    log = open_log(retention_days=1.0)
+    now, shift = time.time, 0.0
+    monkeypatch.setattr(time, "time", lambda: now() + shift)
+    kept = []
+    for number, days in enumerate((0, -40, 3, -400, 0)):
+        shift = 86400.0 * days
+        kept.append(log.judge("ann", number, 1.0))
+        log.learn()
+        log.learner._swept = -math.inf
+        log.learner._sweep()
+    assert [entry.key for entry in log.store.entries()] == kept
+
+
+def test_a_start_with_a_clock_that_is_behind_makes_no_entry_old(open_log, monkeypatch):
+    now = time.time
+    log = open_log(retention_days=1.0)
+    kept = [log.judge("ann", 0, 1.0)]
+    monkeypatch.setattr(time, "time", lambda: now() - 40 * 86400)
+    log.restart()
+    kept.append(log.judge("ann", 1, 1.0))
+    monkeypatch.setattr(time, "time", now)
+    log.restart()
+    log.learn()
+    log.learner._swept = -math.inf
     log.learner._sweep()
     assert [entry.key for entry in log.store.entries()] == kept
 

@@ -77,7 +77,6 @@ class LogLearner:
         self.lag = 0.0  # seconds between the last feedback and its being learned
         self.error: str | None = None
         self._unsaved, self._published, self._swept = 0, 0.0, -math.inf
-        self._begin = time.time() - time.monotonic()
         self._wake, self._stop, self._rebuild = threading.Event(), False, False
         self._moved = threading.Condition()
         self.seen = self._first_seq()
@@ -286,11 +285,14 @@ class LogLearner:
             return
         if self.store.refusal is not None:  # the leader deletes
             return
-        # A clock that is put forward while the service runs makes nothing old.
-        now = min(time.time(), self._begin + time.monotonic())
+        now = self.store.clock.now()
         moment = now - 86400 * self.retention_days
+        # What follows an entry that is kept is younger, whatever a wrong clock stamped it with.
+        sql = "SELECT seq FROM log WHERE time BETWEEN ? AND ? ORDER BY seq LIMIT 1"
+        kept = self.store.select(sql, (moment, now))
+        n_old = kept[0][0] - 1 if kept else 2**62
         sql = "SELECT max(seq) FROM log WHERE time < ? AND seq <= ?"
-        last = int(self.store.select(sql, (moment, self.seen))[0][0] or 0)
+        last = int(self.store.select(sql, (moment, min(self.seen, n_old)))[0][0] or 0)
         if self.live is not None and last:  # a judgment after it may still be taken back
             oldest = self._relearned(last)
             oldest.pass_over(last)
@@ -299,7 +301,7 @@ class LogLearner:
             self.judgments.forget_until(last)
         self._snapshot()
         waiting = self._select("min(seq)", after=self.seen)  # lists after the last feedback go, too
-        self.store.delete_before(moment, None if waiting is None else self.seen)
+        self.store.delete_before(moment, n_old if waiting is None else min(self.seen, n_old))
         self._swept = time.monotonic()
 
     def _forget(self) -> None:

@@ -17,6 +17,7 @@ import apsw
 import msgspec
 
 from rankwright.exceptions import ParameterError, RankwrightError
+from rankwright.service.log.clock import Clock
 from rankwright.service.log.entries import DamagedStore
 from rankwright.service.log.reader import (
     APPLICATION_ID,
@@ -140,6 +141,7 @@ class Store(LogReader):
         self.recent: OrderedDict[str, LogEntry] = OrderedDict()
         self._n_recent = 0  # bytes of them
         self._synchronous = "FULL"
+        self.clock = Clock()
         self.refusal: str | None = None  # why nothing is accepted; None on a leader
         self.on_refusal: Callable[[], None] = _no_work
         self.before_unknown: Callable[[], None] = _no_work  # before an event counts as unknown
@@ -156,7 +158,7 @@ class Store(LogReader):
 
         A key that the log already has appends nothing: the answer is the entry that was there.
         """
-        entry = LogEntry(0, time.time(), kind, key, event, user, body)
+        entry = LogEntry(0, self.clock.stamp(), kind, key, event, user, body)
         future: Future[Appended] = Future()
         job = _Job(None, lambda db: _insert(db, entry), future, len(body))
         self._submit(job, leader_only=True)
@@ -164,13 +166,14 @@ class Store(LogReader):
 
     def append_event(self, event: str, body: bytes, user: str | None = None) -> None:
         """Append what was shown, without waiting; its feedback comes later in the same log."""
-        self.append_events([(time.time(), event, user, body)])
+        self.append_events([(self.clock.stamp(), event, user, body)])
 
     def append_events(self, events: Iterable[tuple[float, str, str | None, bytes]]) -> None:
         """The same for several: when each was shown, its id, the user, and the encoded event."""
         with self._ready:
             for moment, event, user, body in events:
-                entry = LogEntry(0, moment, "event", event, event, user, body)
+                stamp = self.clock.stamp(moment)
+                entry = LogEntry(0, stamp, "event", event, event, user, body)
                 self._submit(_Job(entry, _nothing, None, len(body)), leader_only=True)
                 self.recent[event] = entry
                 self._n_recent += len(body)
