@@ -87,6 +87,14 @@ class Forked:
         return self._process.exitcode
 
 
+def refused(folder, *options):
+    """The exit code of a service that does not start, and what it said."""
+    process = Forked(options, folder, dict(os.environ), {})
+    said = process.stderr.read()
+    process.stderr.close()
+    return process.wait(60), said
+
+
 class Server:
     """A service that runs, and what it has written to standard error.
 

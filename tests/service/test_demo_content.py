@@ -8,7 +8,7 @@ import threading
 
 import httpx
 import pytest
-from tests.service.processes import Server
+from tests.service.processes import Server, refused
 
 import rankwright as rw
 from rankwright.data import make_queries
@@ -35,10 +35,9 @@ def test_a_service_without_a_queue_has_nothing_to_judge(serve, model):
 
 
 def test_nothing_to_serve_is_an_error_with_advice(tmp_path):
-    command = [sys.executable, "-m", "rankwright", "serve", "--port", "0"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 2
-    assert all(option in done.stderr for option in ("--learn", "--demo"))
+    code, said = refused(tmp_path, "--port", "0")
+    assert code == 2
+    assert all(option in said for option in ("--learn", "--demo"))
     assert not list(tmp_path.iterdir())
 
 

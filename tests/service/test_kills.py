@@ -8,15 +8,13 @@ from __future__ import annotations
 import os
 import random
 import signal
-import subprocess
-import sys
 import threading
 import time
 
 import httpx
 import pytest
 from tests.service import clock_jumps, kills
-from tests.service.processes import Server
+from tests.service.processes import Server, refused
 
 from rankwright.service.learning.live import LearningPlan, LiveRanker
 from rankwright.service.log.entries import decode_event, decode_feedback
@@ -97,10 +95,9 @@ def test_the_server_says_that_it_is_the_demo(tmp_path):
 
 
 def test_other_machines_need_a_token_file(tmp_path):
-    command = [sys.executable, "-m", "rankwright", "serve", "--host", "0.0.0.0"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 2
-    assert "--token-file" in done.stderr
+    code, said = refused(tmp_path, "--host", "0.0.0.0")
+    assert code == 2
+    assert "--token-file" in said
 
 
 def test_a_clock_that_jumps_loses_nothing(tmp_path):

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 import threading
 import time
 
 import httpx
 import numpy as np
 import pytest
-from tests.service.processes import Server
+from tests.service.processes import Server, refused
 
 import rankwright as rw
 from rankwright.client import Client, ServiceError
@@ -225,10 +223,9 @@ def test_a_leader_that_was_gone_during_the_promotion_is_fenced_when_it_is_back(p
 def test_a_store_of_a_replica_does_not_lead_by_itself(pair):
     both = pair()
     both["b"].stop()
-    command = [sys.executable, "-m", "rankwright", "serve", *LEARN, "--port", "0"]
-    done = subprocess.run(command, cwd=both.folder / "b", capture_output=True, text=True)
-    assert done.returncode == 2
-    assert f"--replica-of {both['a'].url}" in done.stderr
+    code, said = refused(both.folder / "b", *LEARN, "--port", "0")
+    assert code == 2
+    assert f"--replica-of {both['a'].url}" in said
 
 
 def test_entries_that_no_replica_had_are_moved_away_when_their_leader_follows(pair):
