@@ -5,6 +5,8 @@ seconds of one thread, and the memory beyond the peak of generating the texts (e
 process of its own). ``bm25s`` and ``TfidfVectorizer`` index the same documents, and score all of
 them for every query; the feature set computes twelve features of the candidates. Then one request
 of 100 documents, from raw fields and from a ``Corpus``, and growth with documents and vocabulary.
+The last lines ask a service (``rankwright serve``) for such requests: the CPU time of its process,
+with HTTP, scoring by LambdaMART of 100 trees, and the log.
 """
 
 from __future__ import annotations
@@ -117,7 +119,50 @@ def with_sklearn(n: int, n_terms: int) -> None:
     print(f"  TfidfVectorizer, one score of all documents: {seconds:.1f} s")
 
 
-PARTS = {"ours": ours, "bm25s": with_bm25s, "sklearn": with_sklearn}
+def service(n: int, n_terms: int) -> None:
+    import json
+    import tempfile
+    from pathlib import Path
+
+    from benchmarks.serve_load import Server, measure, post
+
+    import rankwright as rw
+
+    documents, queries = collection(n, n_terms), texts(N_QUERIES, n_terms, 4, seed=1)
+    rng = np.random.default_rng(0)
+    chosen = [(text, rng.integers(0, n, N_CANDIDATES)) for text in queries[:30]]
+    rows: Any = [{"query": text, **documents[k]} for text, number in chosen for k in number]
+    y = rng.integers(0, 3, len(rows))
+    ranker = rw.LambdaMART(n_estimators=100, learning_rate=0.1, random_state=0)
+    model = rw.RankPipeline([("features", feature_set()), ("rank", ranker)])
+    model.fit(rows, y, qid=np.repeat(np.arange(len(chosen)), N_CANDIDATES), documents=documents)
+    sent = []
+    for text in queries[:100]:
+        number = rng.choice(n, N_CANDIDATES, replace=False)
+        fields = [(str(k), {name: documents[k][name] for name in FIELDS}) for k in number]
+        items = [{"id": name, "fields": one} for name, one in fields]
+        sent.append(post("/v1/rank", json.dumps({"query": text, "items": items}).encode()))
+    bodies = [json.dumps({"query": text}).encode() for text in queries[:100]]
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder) / "text.rw")
+        rw.save(model, path)
+        with open(Path(folder) / "docs.jsonl", "w") as file:
+            file.writelines(json.dumps(document) + "\n" for document in documents)
+        for name, requests, options in (
+            ("raw fields", sent, ()),
+            ("a query, documents held", [post("/v1/rank", b) for b in bodies], ("docs.jsonl",)),
+        ):
+            held = tuple(word for file in options for word in ("--documents", file))
+            server = Server.service(folder, path, *held, "--store", f"{len(name)}.db")
+            server.wait_until_ready()
+            measure(server, requests, 200, 1)
+            _, seconds = measure(server, requests, 500, 1)
+            server.stop()
+            print(f"  service, {N_CANDIDATES} documents, {name}: {1e3 * seconds:.2f} ms a request")
+
+
+FIELDS = ("title", "body", "price")
+PARTS = {"ours": ours, "bm25s": with_bm25s, "sklearn": with_sklearn, "service": service}
 
 
 def start(part: str, n: int, n_terms: int) -> None:
@@ -129,13 +174,15 @@ def start(part: str, n: int, n_terms: int) -> None:
 
 def run() -> None:
     print(f"{N_DOCUMENTS:,} documents of {WORDS} words, {TERMS:,} terms, {N_QUERIES:,} queries")
-    for part in PARTS:
+    for part in ("ours", "bm25s", "sklearn"):
         sys.stdout.flush()
         start(part, N_DOCUMENTS, TERMS)
     for n, n_terms in ((25_000, TERMS), (25_000, 10_000)):
         print(f"{n:,} documents, {n_terms:,} terms")
         sys.stdout.flush()
         start("ours", n, n_terms)
+    sys.stdout.flush()
+    start("service", 25_000, TERMS)
 
 
 if __name__ == "__main__":
