@@ -83,9 +83,9 @@ class Appended(NamedTuple):
 
 
 class _Job(NamedTuple):
-    """Work of the writer: an event, or a function of the connection that somebody waits for."""
+    """Work of the writer: events, or a function of the connection that somebody waits for."""
 
-    event: LogEntry | None
+    events: list[LogEntry]
     run: Callable[[apsw.Connection], Any]
     future: Future[Any] | None
     size: int = 0
@@ -160,7 +160,7 @@ class Store(LogReader):
         """
         entry = LogEntry(0, self.clock.stamp(), kind, key, event, user, body)
         future: Future[Appended] = Future()
-        job = _Job(None, lambda db: _insert(db, entry), future, len(body))
+        job = _Job([], lambda db: _insert(db, entry), future, len(body))
         self._submit(job, leader_only=True)
         return future
 
@@ -170,20 +170,24 @@ class Store(LogReader):
 
     def append_events(self, events: Iterable[tuple[float, str, str | None, bytes]]) -> None:
         """The same for several: when each was shown, its id, the user, and the encoded event."""
+        entries = [
+            LogEntry(0, self.clock.stamp(moment), "event", event, event, user, body)
+            for moment, event, user, body in events
+        ]
+        if not entries:
+            return
+        size = sum(len(entry.body) for entry in entries)
         with self._ready:
-            for moment, event, user, body in events:
-                stamp = self.clock.stamp(moment)
-                entry = LogEntry(0, stamp, "event", event, event, user, body)
-                self._submit(_Job(entry, _nothing, None, len(body)), leader_only=True)
-                self.recent[event] = entry
-                self._n_recent += len(body)
+            self._submit(_Job(entries, _nothing, None, size), leader_only=True)
+            self.recent.update((entry.key, entry) for entry in entries)
+            self._n_recent += size
             while self._n_recent > MOST_RECENT + self._pending:  # the oldest are written
                 self._forget(next(iter(self.recent)))
 
     def write(self, run: Callable[[apsw.Connection], Any]) -> Future[Any]:
         """Run a function of the writing connection in the next transaction."""
         future: Future[Any] = Future()
-        self._submit(_Job(None, run, future))
+        self._submit(_Job([], run, future))
         return future
 
     def change(self, run: Callable[[apsw.Connection], Any]) -> Future[Any]:
@@ -195,7 +199,7 @@ class Store(LogReader):
             return result
 
         future: Future[Any] = Future()
-        self._submit(_Job(None, run_and_count, future), leader_only=True)
+        self._submit(_Job([], run_and_count, future), leader_only=True)
         return future
 
     def refuse_writes(self, reason: str | None) -> None:
@@ -346,10 +350,13 @@ class Store(LogReader):
         except Exception as error:
             if self._writer.in_transaction:
                 self._writer.execute("ROLLBACK")
-            if len(jobs) == 1:
-                self._forget_unwritten(error)
-                return [StoreError(f"the log cannot be written ({error}).")]
-            return [self._commit([job])[0] for job in jobs]
+            if len(jobs) > 1:
+                return [self._commit([job])[0] for job in jobs]
+            job = jobs[0]
+            if len(job.events) > 1:
+                return [self._commit([job._replace(events=[each])])[0] for each in job.events][:1]
+            self._forget_unwritten(error)
+            return [StoreError(f"the log cannot be written ({error}).")]
         self.error = None
         return results
 
@@ -361,10 +368,10 @@ class Store(LogReader):
     def _work(self, jobs: list[_Job]) -> list[Any]:
         """The result of each job; events that follow one another are inserted together."""
         results: list[Any] = []
-        for are_events, group in groupby(jobs, lambda job: job.event is not None):
+        for are_events, group in groupby(jobs, lambda job: bool(job.events)):
             members = list(group)
             if are_events:
-                _insert_events(self._writer, [job.event[1:] for job in members if job.event])
+                _insert_events(self._writer, [e[1:] for job in members for e in job.events])
                 results += [None] * len(members)
             else:
                 results += [job.run(self._writer) for job in members]

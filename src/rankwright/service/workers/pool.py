@@ -42,7 +42,7 @@ from rankwright.service.workers.worker import (
 if TYPE_CHECKING:
     from multiprocessing.context import SpawnProcess
 
-READ_SECONDS = 0.005  # between two looks at what the workers have sent
+READ_SECONDS = 0.01  # between two looks at what the workers have sent
 START_SECONDS = 120.0  # until a worker listens
 PREPARE_SECONDS = 30.0  # until a worker has a new state
 log = logging.getLogger("rankwright.service")
@@ -227,7 +227,7 @@ class WorkerPool:
         if kind == "report":
             metrics = self.service.metrics
             for path, status, seconds in values[0]:
-                metrics.observe(path, status, seconds)
+                metrics.observe(path, status, *seconds)
             metrics.shadow_failures.inc(values[1])
             metrics.unknown_levels.inc(values[2])
         else:

@@ -13,6 +13,7 @@ import signal
 import socket
 import threading
 import time
+from collections import defaultdict
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -109,18 +110,20 @@ class WorkerMetrics:
     """What was answered since the last report."""
 
     def __init__(self) -> None:
-        self.answered: list[tuple[str, int, float]] = []
+        self.answered = defaultdict[tuple[str, int], list[float]](list)
         self.shadow_failures, self.unknown_levels = _WorkerCounter(), _WorkerCounter()
 
     def observe(self, path: str, status: int, seconds: float) -> None:
-        self.answered.append((path, status, seconds))
+        self.answered[path, status].append(seconds)
 
-    def report(self) -> tuple[str, list[tuple[str, int, float]], float, float] | None:
+    def report(self) -> tuple[str, list[tuple[str, int, list[float]]], float, float] | None:
         failures, unknown = self.shadow_failures, self.unknown_levels
         if not self.answered and not failures.value and not unknown.value:
             return None
-        message = "report", self.answered, failures.value, unknown.value
-        self.answered, failures.value, unknown.value = [], 0.0, 0.0
+        answered = [(path, status, times) for (path, status), times in self.answered.items()]
+        message = "report", answered, failures.value, unknown.value
+        self.answered.clear()
+        failures.value, unknown.value = 0.0, 0.0
         return message
 
 
