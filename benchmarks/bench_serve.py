@@ -368,6 +368,7 @@ def endurance() -> None:
             f"{'minutes':>8}{'requests':>10}{'p50 ms':>8}{'p99 ms':>8}{'MB':>7}{'open files':>12}"
         )
         total, begin = 0, time.monotonic()
+        held: list[tuple[int, int]] = []
         for number in range(1, n_rounds + 1):
             times: list[float] = []
             while time.monotonic() - begin < 60 * minutes * number / n_rounds:
@@ -387,9 +388,17 @@ def endurance() -> None:
             memory, files = server.memory_of_all
             p50, p99 = (1e3 * np.quantile(times, q) for q in (0.5, 0.99))
             spent = (time.monotonic() - begin) / 60
-            print(f"{spent:8.1f}{total:10,}{p50:8.2f}{p99:8.2f}{memory / 1e6:7.0f}{files:7}")
+            print(
+                f"{spent:8.1f}{total:10,}{p50:8.2f}{p99:8.2f}{memory / 1e6:7.0f}{files:7}",
+                flush=True,
+            )
+            held.append((memory, files))
         server.stop()
-    print()
+    # The first third fills what is kept for a while: recent events, snapshots, caches.
+    grown = held[-1][0] / held[1][0] - 1, held[-1][1] - held[1][1]
+    print(f"from the second row to the last: memory {grown[0]:+.1%}, open files {grown[1]:+}\n")
+    if grown[0] > 0.1 or grown[1] > 5:
+        raise RuntimeError("memory or open files grow")
 
 
 def backups() -> None:
