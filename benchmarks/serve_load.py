@@ -206,16 +206,39 @@ wrk.headers["Content-Type"] = "application/json"
 wrk.body = io.open("{body}"):read("*a")
 """
 
+FEEDBACK = """
+local number, body = 0, '{{"event":"{event}","id":"%d","grades":{{"d1":%d}}}}'
+request = function()
+  number = number + 1
+  return wrk.format("POST", nil, {{["Content-Type"] = "application/json"}},
+                    body:format(number, number % 5))
+end
+"""
+
 
 def wrk(
     server: Server, folder: str, body: bytes, seconds: int, n_clients: int
 ) -> tuple[int, float]:
     """Load by Debian's ``wrk``: the requests that were answered, and its own CPU seconds."""
-    path, script = Path(folder) / "body.json", Path(folder) / "post.lua"
+    path = Path(folder) / "body.json"
     path.write_bytes(body)
-    script.write_text(WRK.format(body=path))
-    url = f"http://127.0.0.1:{server.port}/v1/rank"
-    command = ["wrk", "-t1", f"-c{n_clients}", f"-d{seconds}s", "-s", str(script), url]
+    return _wrk(server, folder, "/v1/rank", WRK.format(body=path), seconds, n_clients)
+
+
+def wrk_feedback(
+    server: Server, folder: str, event: str, seconds: int, n_clients: int
+) -> tuple[int, float]:
+    """The same with feedback on a list, each with an id of its own."""
+    script = FEEDBACK.format(event=event)
+    return _wrk(server, folder, "/v1/feedback", script, seconds, n_clients)
+
+
+def _wrk(
+    server: Server, folder: str, path: str, script: str, seconds: int, n_clients: int
+) -> tuple[int, float]:
+    lua, url = Path(folder) / "load.lua", f"http://127.0.0.1:{server.port}{path}"
+    lua.write_text(script)
+    command = ["wrk", "-t1", f"-c{n_clients}", f"-d{seconds}s", "-s", str(lua), url]
     before = os.times()
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     after = os.times()
