@@ -43,24 +43,6 @@ def test_options_without_sense_are_refused_by_name(shell, words, code, said):
     assert said in shell(*words, code=code).stderr
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["train", "$F/train.txt", "-o", "no/m.rw"],
-        ["train", "$F/train.txt", "--report", "no/page.html"],
-        ["tune", "$F/train.txt", "-o", "no/m.rw"],
-        ["recommend", "$F/ratings.csv", "--save", "no/m.rw"],
-        ["compare", "$F/model.rw", "$F/test.txt", "--report", "no/page.html"],
-        ["demo", "--report", "no/page.html"],
-    ],
-)
-def test_a_place_that_cannot_be_written_is_refused_before_the_work(shell, words):
-    done = shell(*words, code=5)
-    assert "there is no folder" in done.stderr
-    assert done.stderr.count("\n") == 1, "nothing was read or trained"
-    assert done.stdout == ""
-
-
 @pytest.mark.parametrize("option", ["-o", "--report"])
 def test_a_model_or_page_is_not_written_to_a_file_called_stdin(shell, tmp_path, option):
     assert "file only" in shell("train", "$F/train.txt", option, "-", code=2).stderr
@@ -120,37 +102,10 @@ def test_the_limit_is_understood_in_any_spelling_of_the_measure(shell):
     assert "below the limit of 1.1" in shell(*words, "map=1.1", code=1).stderr
 
 
-def test_a_limit_on_a_measure_that_is_not_asked_for_is_refused_at_once(shell):
-    words = ["evaluate", "$F/model.rw", "$F/test.txt", "-m", "AP", "--fail-under", "RR=0.1"]
-    done = shell(*words, code=2)
-    assert "with one of AP" in done.stderr
-    assert done.stdout == ""
-
-
 def test_a_query_without_anything_to_measure_has_a_dash(shell, tmp_path):
     (tmp_path / "a.txt").write_text("1 qid:1 1:1 4:1\n0 qid:1 1:2\n0 qid:2 1:1\n0 qid:2 1:3\n")
     done = shell("evaluate", "$F/model.rw", "a.txt", "-m", "AP", "--per-query")
     assert done.stdout.endswith("2\t-\n")
-
-
-def test_a_value_is_searched_or_set_and_named_once(shell):
-    ranker = ["tune", "$F/train.txt", "--ranker", "RankSVM"]
-    twice = shell(*ranker, "--grid", "C=1", "--grid", "C=2", code=2)
-    assert "--grid C=2: C is given twice" in twice.stderr
-    both = shell(*ranker, "--grid", "C=1,2", "--set", "C=3", code=2)
-    assert "--set C: it is searched" in both.stderr
-    assert "--grid C: write" in shell(*ranker, "--grid", "C", code=2).stderr
-
-
-def test_a_value_that_the_ranker_refuses_is_not_searched(shell):
-    words = ["tune", "$F/train.txt", "--ranker", "RidgeRanker", "--grid", "alpha=-1,1"]
-    assert "alpha must be a number >= 0" in shell(*words, "--folds", "2", code=2).stderr
-
-
-def test_a_table_of_options_for_no_verb_is_refused(shell, tmp_path):
-    (tmp_path / "a.toml").write_text("[trian]\nrandom-state = 1\n")
-    done = shell("train", "$F/train.txt", "--config", "a.toml", code=2)
-    assert "[trian] is not a command" in done.stderr
 
 
 def test_the_next_command_names_the_columns_too(shell, shop):
@@ -207,14 +162,6 @@ def test_a_model_that_needs_every_value_names_the_missing_one(shell, shop):
     shell("train", "shop.csv", *NAMED, "--feature", "price", "--ranker", "RidgeRanker")
     done = shell("predict", "model.rw", "gaps.csv", *NAMED, code=3)
     assert "item 3 has no value for price" in done.stderr
-
-
-def test_advice_speaks_of_options_and_not_of_arguments(shell, shop):
-    (shop / "twice.csv").write_text("user,item,rating\nu,i,5\nu,i,4\n")
-    assert "--duplicates first" in shell("recommend", "twice.csv", code=3).stderr
-    assert "--user-column" in shell("recommend", "shop.csv", code=3).stderr
-    (shop / "wide.txt").write_text("1 qid:1 1:1 9:1\n")
-    assert "the model has 4 features" in shell("predict", "$F/model.rw", "wide.txt", code=3).stderr
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])

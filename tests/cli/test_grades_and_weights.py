@@ -62,15 +62,6 @@ def test_what_cannot_be_read_is_refused_with_its_line_and_what_to_do(shop, optio
     assert text in str(caught.value)
 
 
-def test_a_point_is_no_decimal_point_where_the_comma_is(tmp_path) -> None:
-    path = tmp_path / "a.csv"
-    path.write_text("price;grade\n1.234;1\n2,5;0\n")
-    with pytest.raises(FileFormatError, match=r'price "1.234" is not a finite number'):
-        rw.read_items(path, decimal=",")
-    with pytest.raises(ParameterError, match="decimal=';': it must be"):
-        rw.read_items(path, decimal=";")
-
-
 def test_ordered_categories_of_a_frame_are_grades() -> None:
     words, order = ["good", "bad", "fair"], ["bad", "fair", "good"]
     frame = pd.DataFrame(

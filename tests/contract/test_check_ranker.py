@@ -12,11 +12,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from rankwright import (
-    Bipartite,
-    MPRank,
-    OnlineKeepRank,
-    Pairs,
-    PRank,
     Ranker,
     RankSVM,
     RidgeRanker,
@@ -24,7 +19,7 @@ from rankwright import (
     load_scorer,
     save,
 )
-from rankwright.exceptions import DataError, FeedbackError, ParameterError
+from rankwright.exceptions import DataError, ParameterError
 from rankwright.rankers.schema import floats
 from rankwright.scoring.linear import Linear
 from rankwright.testing.inputs import make_problem
@@ -106,34 +101,6 @@ def test_a_ranker_of_the_users_is_saved_as_its_scorer(tmp_path: Any) -> None:
 def test_only_rankers_are_checked(given: Any, words: str) -> None:
     with pytest.raises(TypeError, match=words):
         check_ranker(given)
-
-
-@pytest.mark.parametrize("ranker", [PRank(), OnlineKeepRank()], ids=repr)
-def test_a_stream_names_a_word_that_is_no_grade(ranker: Any) -> None:
-    with pytest.raises(DataError, match="'bad': grades are numbers"):
-        ranker.partial_fit([[1.0], [2.0]], ["bad", "good"])
-
-
-def test_words_are_no_classes() -> None:
-    with pytest.raises(DataError, match="classes holds 'bad'"):
-        PRank().partial_fit([[1.0], [2.0]], [0, 1], classes=["bad", "good"])
-
-
-def test_a_score_needs_a_grade_and_a_weight_for_each_row() -> None:
-    problem = make_problem()
-    model = RankSVM().fit(problem.X, problem.y, qid=problem.qid)
-    y = problem.y.astype(float)
-    y[2] = np.nan
-    with pytest.raises(DataError, match="y is NaN in row 2"):
-        model.score(problem.X, y, qid=problem.qid)
-    with pytest.raises(DataError, match="sample_weight has 2 entries"):
-        model.score(problem.X, problem.y, qid=problem.qid, sample_weight=[1, 2])
-
-
-def test_a_refused_feedback_is_named_as_given() -> None:
-    given = Bipartite(lower=[0], upper=[1]) + Pairs([0], [2])
-    with pytest.raises(FeedbackError, match=r"got 1 \* Bipartite \+ 1 \* Pairs"):
-        MPRank().fit_feedback(make_problem().X, given)
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])

@@ -149,15 +149,6 @@ def test_the_published_checksums_of_movielens_are_in_the_table():
     assert sums == {"c4d9eecfca2ab87c1945afe126590906", "0e33842e24a9c977be4e0107933c0723"}
 
 
-def test_unknown_names_and_options_are_refused_with_what_is_known():
-    with pytest.raises(ParameterError, match="Use one of movielens-1m"):
-        load_dataset("movielens-2m")
-    with pytest.raises(ParameterError, match="jester has no options"):
-        load_dataset("jester", fold=1)
-    with pytest.raises(ParameterError, match="has the options fold, version"):
-        load_dataset("letor3-ohsumed", part=1)
-
-
 # --- the real data, with the counts of their README -------------------------------------------
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rankwright.data import ClickSimulator, ImpressionLog, Items
-from rankwright.exceptions import DataError, DegenerateDataWarning, ParameterError
+from rankwright.exceptions import DataError, DegenerateDataWarning
 
 
 def test_rows_in_any_order_are_sorted_by_session_and_position() -> None:
@@ -77,22 +77,6 @@ def test_features_are_joined_by_query_and_item_as_text() -> None:
         log.rows_in(Items(np.zeros((2, 1)), np.zeros(2)))
 
 
-@pytest.mark.parametrize(
-    "change, message",
-    [
-        ({"clicks": [0, -1]}, "0, 1 or the number of clicks"),
-        ({"position": [0, 1]}, "whole number from 1"),
-        ({"item": [1]}, "has 1 entries and query has 2"),
-        ({"item": [1, 1]}, "shows item 1 twice"),
-        ({"query": ["q", None]}, "every row needs an id"),
-    ],
-)
-def test_errors_say_what_is_needed(change: dict[str, list[object]], message: str) -> None:
-    columns = {"query": ["q", "q"], "item": [1, 2], "clicks": [0, 1]} | change
-    with pytest.raises(DataError, match=message):
-        ImpressionLog.from_arrays(**columns)
-
-
 def graded() -> Items:
     rng = np.random.default_rng(0)
     return Items(rng.normal(size=(60, 3)), rng.integers(0, 3, 60), qid=np.repeat(np.arange(6), 10))
@@ -139,17 +123,3 @@ def test_experiments_show_the_same_items_in_another_order(experiment: str) -> No
         kept = np.array([(moved.item[a:b] == plain.item[:7]).sum() for a, b in
                          zip(moved.starts[:-1], moved.starts[1:], strict=True)])  # fmt: skip
         assert set(kept.tolist()) == {5, 7}
-
-
-def test_the_simulator_refuses_what_it_cannot_simulate() -> None:
-    items = graded()
-    with pytest.raises(ParameterError, match=r"examination is 1\.5 at position 1"):
-        ClickSimulator(items, [1.5])
-    with pytest.raises(ParameterError, match="browsing"):
-        ClickSimulator(items, browsing="eyes")
-    with pytest.raises(ParameterError, match="their sum"):
-        ClickSimulator(items, noise=0.7, trust=0.7)
-    with pytest.raises(ParameterError, match="experiment"):
-        ClickSimulator(items).sessions(items.y, 5, experiment="rotate")
-    with pytest.raises(DataError, match="no probability for grade 2"):
-        _ = ClickSimulator(items, attractiveness={0: 0.1, 1: 0.5}).relevance

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from scipy.sparse import coo_array, csr_array, csr_matrix
 
 from rankwright.data.items import Items
-from rankwright.exceptions import DataError
 
 
 def small(**columns: object) -> Items:
@@ -72,25 +71,6 @@ def test_data_frames_come_in(frame: type) -> None:
 
 def test_float32_features_stay_float32() -> None:
     assert Items(np.ones((1, 1), np.float32), [1]).X.dtype == np.float32
-
-
-@pytest.mark.parametrize(
-    "make, words",
-    [
-        (lambda: Items([1.0, 2.0], [1, 2]), "X has the shape"),
-        (lambda: Items([[1.0]], [[1]]), "y has the shape"),
-        (lambda: small(qid=[1, 2]), "qid has 2 entries and X has 3 rows"),
-        (lambda: small(docid=["a"]), "docid has 1 entries"),
-        (lambda: small(feature_names=["a"]), "feature_names has 1 names and X has 2 columns"),
-        (lambda: Items([[1.0]], [1, 2]), "y has 2 entries"),
-        (lambda: small().take([[0]]), "give a mask"),
-        (lambda: Items.concat([]), "at least one"),
-        (lambda: Items.concat([small(), Items([[1.0]], [1])]), "n_features=2"),
-    ],
-)
-def test_columns_that_do_not_fit_are_refused(make: object, words: str) -> None:
-    with pytest.raises(DataError, match=words):
-        make()
 
 
 def test_rows_are_taken_by_mask_by_number_and_by_slice() -> None:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import polars as pl
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rankwright.data.queries import Queries
-from rankwright.exceptions import DataError
 
 ids = st.one_of(
     st.lists(st.integers(-3, 3)),
@@ -49,20 +47,3 @@ def test_columns_of_data_frames_are_taken() -> None:
 def test_none_is_one_query() -> None:
     queries = Queries.from_ids(None, 3)
     assert (queries.n_queries, queries.codes.tolist()) == (1, [0, 0, 0])
-
-
-@pytest.mark.parametrize(
-    ("qid", "n_items", "words"),
-    [
-        ([1, 2], 3, "one id per row"),
-        (None, None, "n_items"),
-        ("abc", None, "one id per row"),
-        (7, None, "one id per row"),
-        (np.ones((2, 2)), None, "2 axes"),
-        ([1.0, float("nan")], None, "nan in row 1"),
-        ([[1], [2, 3]], None, "hashed"),
-    ],
-)
-def test_impossible_ids_are_refused(qid: object, n_items: int | None, words: str) -> None:
-    with pytest.raises(DataError, match=words):
-        Queries.from_ids(qid, n_items)

@@ -7,7 +7,6 @@ import pytest
 
 import rankwright as rw
 from rankwright.data import make_shop_log
-from rankwright.exceptions import ParameterError
 
 
 @pytest.fixture(scope="module")
@@ -76,12 +75,6 @@ def test_companions_follow_one_another(log) -> None:
 def test_users_look_at_their_favorite_categories(log) -> None:
     is_favorite = (log.favorites[log.user] == log.category[log.item][:, None]).any(axis=1)
     assert is_favorite.mean() > 0.85
-
-
-@pytest.mark.parametrize("sizes", [(0, 5, 5), (5, 0, 5), (5, 5, 1), (5.5, 5, 5)])
-def test_sizes_that_are_none_are_refused(sizes) -> None:
-    with pytest.raises(ParameterError, match="must be an integer"):
-        make_shop_log(*sizes, random_state=0)
 
 
 def test_the_smallest_shop_can_be_fitted() -> None:

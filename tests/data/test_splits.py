@@ -90,31 +90,3 @@ def test_the_same_seed_gives_the_same_split(qid, seed):
 def test_splits_differ_from_seed_to_seed():
     tests = {tuple(split_queries(range(20), random_state=seed).test) for seed in range(10)}
     assert len(tests) == 10
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda: split_queries([1, 2], test_size=0),
-        lambda: split_queries([1, 2], test_size=1.0),
-        lambda: split_queries([1, 1]),
-        lambda: fold_queries([1, 2], 1),
-        lambda: leave_out([1, 2], 0),
-    ],
-)
-def test_wrong_sizes_are_refused(call):
-    with pytest.raises(ParameterError):
-        call()
-
-
-@pytest.mark.parametrize("number", [2.5, "4", None])
-def test_numbers_of_folds_and_rows_are_whole(number) -> None:
-    with pytest.raises(ParameterError, match=r"n_folds=.*: must be an integer >= 2"):
-        fold_queries([1, 2, 3], number)
-    with pytest.raises(ParameterError, match=r"n=.*: must be an integer >= 1"):
-        leave_out([1, 1, 1, 1], number)
-
-
-def test_a_share_that_is_not_a_number_is_refused() -> None:
-    with pytest.raises(ParameterError, match="test_size='half': must be a fraction"):
-        split_queries([1, 2, 3], test_size="half")

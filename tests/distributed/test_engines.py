@@ -13,7 +13,7 @@ import rankwright as rw
 from rankwright.distributed import engines
 from rankwright.distributed.base import tree_reduce
 from rankwright.distributed.engines import DaskEngine, LocalEngine, open_engine
-from rankwright.exceptions import ClusterError, ParameterError
+from rankwright.exceptions import ClusterError
 from rankwright.runtime import current_engine
 
 
@@ -76,13 +76,6 @@ def test_the_cluster_is_printed_once_with_a_dashboard_that_works(
     shown = capsys.readouterr().err
     assert shown.count(client.scheduler.address) == 1
     assert shown.count("dashboard") == has_bokeh
-
-
-def test_what_is_no_engine():
-    with pytest.raises(ParameterError, match="'local:4'"):
-        open_engine("local:none")
-    with pytest.raises(ParameterError, match="engine got int"):
-        open_engine(4)
 
 
 def test_a_scheduler_that_does_not_answer(monkeypatch):

@@ -73,8 +73,3 @@ class Stranger(rw.Ranker):
 
 def test_a_ranker_that_declares_nothing_is_held_by_none() -> None:
     assert not any(holds(to, Stranger()) for to in TARGETS)
-
-
-def test_an_unknown_target_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(rw.ParameterError, match=r"'lucene' is unknown.*elasticsearch.*sql"):
-        holds("lucene", rw.LambdaMART())

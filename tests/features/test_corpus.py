@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rankwright.exceptions import DataError, ParameterError
 from rankwright.features import (
     BM25,
     BM25F,
@@ -73,20 +72,3 @@ def test_queries_without_known_words_find_nothing(documents):
         assert corpus.find(text).ids == []
     assert len(corpus.find("w2", 5).ids) == 5
     assert len(corpus.find("w2 w3 w4", 10_000).ids) <= len(corpus)
-
-
-def test_wrong_documents_are_refused(documents):
-    with pytest.raises(DataError, match="same id"):
-        Corpus([documents[0], documents[0]])
-    with pytest.raises(DataError, match="no column 'id'"):
-        Corpus([{"title": "a"}])
-    with pytest.raises(ParameterError, match="subtitle"):
-        Corpus(documents, fields=["subtitle"])
-    with pytest.raises(DataError, match="no field of text"):
-        Corpus([{"id": 1, "price": 3}])
-    with pytest.raises(DataError, match="'999'"):
-        Corpus(documents).numbers([999])
-    with pytest.raises(ParameterError):
-        Corpus(documents).find("w2", -1)
-    with pytest.raises(DataError):
-        Corpus([])

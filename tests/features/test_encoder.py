@@ -14,7 +14,6 @@ from rankwright.data import make_shop
 from rankwright.exceptions import (
     DataError,
     ModelFileError,
-    ParameterError,
     UnknownLevelWarning,
 )
 from rankwright.features import TableEncoder
@@ -170,22 +169,6 @@ def test_auto_ranker_behind_an_encoder_is_saved(shop, tmp_path):
     rw.save(model, tmp_path / "m.rw")
     found = rw.load(tmp_path / "m.rw").decision_function(features(test))
     np.testing.assert_array_equal(found, model.decision_function(features(test)))
-
-
-@pytest.mark.parametrize(
-    ("options", "X", "error"),
-    [
-        ({"max_levels": 0}, {"a": [1.0]}, ParameterError),
-        ({"kinds": {"b": "text"}}, {"a": [1.0]}, ParameterError),
-        ({"reference": "b"}, {"a": [1.0]}, ParameterError),
-        ({"kinds": {"a": "drop"}}, {"a": [1.0]}, DataError),
-        ({}, [[1.0, 2.0]], DataError),
-        ({}, np.ones((2, 2)), DataError),
-    ],
-)
-def test_what_cannot_be_encoded_is_refused(options, X, error):
-    with pytest.raises(error):
-        TableEncoder(**options).fit(X)
 
 
 def test_a_table_without_a_column_is_refused(model):

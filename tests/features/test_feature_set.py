@@ -43,7 +43,7 @@ from rankwright.features import (
     Tokenizer,
     WithinQuery,
 )
-from rankwright.features.declaration import CLASSES, declaration_of
+from rankwright.features.declaration import CLASSES
 from rankwright.features.fitted import FittedFeatures
 from rankwright.features.text_features import edit_distance
 from rankwright.features.tokenizer import _stemmer
@@ -294,47 +294,6 @@ def test_a_declaration_survives_toml(tmp_path):
     assert (again.tokenizer, again.max_terms) == (features.tokenizer, 50)
 
 
-@pytest.mark.parametrize(
-    ("content", "match"),
-    [
-        ({}, "no list of features"),
-        ({"features": [{"kind": "BM26", "field": "a"}]}, "unknown kind 'BM26'"),
-        ({"features": [{"kind": ["BM25"], "field": "a"}]}, "unknown kind"),
-        ({"features": [{"kind": "BM25"}]}, "missing required field `field`"),
-        ({"features": [{"kind": "BM25", "field": "a", "k2": 1}]}, "unknown field `k2`"),
-        ({"features": [{"kind": "BM25", "field": 3}]}, "Expected `str`"),
-        ({"features": [{"kind": "BM25", "field": "a"}], "stemmer": "x"}, "stemmer"),
-        ({"features": [{"kind": "WithinQuery", "feature": {"kind": "No"}}]}, "unknown kind 'No'"),
-    ],
-)
-def test_a_wrong_specification_is_refused(content, match):
-    with pytest.raises(DataError, match=match):
-        declaration_of(content, "features.toml")
-
-
-@pytest.mark.parametrize(
-    ("features", "match"),
-    [
-        (["title"], "not a feature"),
-        ([BM25("title", k1=0)], "k1"),
-        ([BM25("title", k1=np.inf)], "k1"),
-        ([BM25F(("title", "body"), weights=(1.0, np.nan))], "weights"),
-        ([Rate("clicks", "views", strength=np.inf)], "strength"),
-        ([BM25("title", b=2)], "b="),
-        ([BM25(3)], "Expected `str`"),
-        ([BM25F("title")], "Expected `array`"),
-        ([NGrams("title", 0)], "n="),
-        ([Bucket("price", (3, 1))], "ascending"),
-        ([Recency("published", half_life=0)], "half_life"),
-        ([BM25("title"), BM25("title")], "bm25_title"),
-        ([], "one or more"),
-    ],
-)
-def test_wrong_parameters_are_refused(features, match, data):
-    with pytest.raises(ParameterError, match=match):
-        FeatureSet(features).fit(data[0])
-
-
 ODD = [
     "",
     "   ",
@@ -394,13 +353,6 @@ def test_missing_fields_are_documented_values_and_missing_columns_are_refused(da
         FeatureSet([Cosine("vector")]).fit([{**gap, "query.vector": "abc"}])
     with pytest.raises(DataError):
         features.transform([])
-
-
-def test_more_clicks_than_impressions_are_refused():
-    rows = {"clicks": [1, 5], "views": [3, 2]}
-    with pytest.raises(CellError) as caught:
-        FeatureSet([Rate("clicks", "views")]).fit(rows)
-    assert (caught.value.name, caught.value.row) == ("clicks", 1)
 
 
 def test_a_damaged_feature_set_is_refused(model, tmp_path):

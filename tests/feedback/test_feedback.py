@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankwright import KeepRank, MPRank, RankBoost, RankSVM, RidgeRanker
-from rankwright.data.queries import Queries
 from rankwright.exceptions import FeedbackError
 from rankwright.feedback.base import Feedback, Grades, Mixture
 from rankwright.feedback.pairs import Bipartite, Pairs
@@ -95,42 +94,6 @@ def test_what_was_given_may_change_later_without_effect() -> None:
     feedback = Grades(given_y)
     given_y[0] = 9.0
     assert feedback.y.tolist() == [0.0, 1.0]
-
-
-@pytest.mark.parametrize(
-    ("build", "words"),
-    [
-        (lambda: Pairs([0], [0]), "above itself"),
-        (lambda: Pairs([0, 1], [2]), "one of each"),
-        (lambda: Pairs([-1], [2]), "counted from 0"),
-        (lambda: Pairs([0.5], [2]), "row numbers"),
-        (lambda: Pairs([0], [1], weight=[-1]), "finite and >= 0"),
-        (lambda: Pairs([0], [1], weight=[np.nan]), "finite and >= 0"),
-        (lambda: Pairs([0], [1], weight=[1, 2]), "its shape must be"),
-        (lambda: Pairs([0], [1], query=["a", "b"]), "entries"),
-        (lambda: Pairs([0], [1], confidence=[1.2]), "probability"),
-        (lambda: Pairs([0], [1], confidence=[-0.2]), "finite and >= 0"),
-        (lambda: Pairs([0], [1], confidence=[1, 1]), "its shape must be"),
-        (lambda: Bipartite([0, 1], [1]), "above itself"),
-        (lambda: Bipartite([0, 0], [1]), "more than once"),
-        (lambda: Grades([0, np.nan]), "finite"),
-        (lambda: Grades([[0, 1]]), "one grade per row"),
-        (lambda: Grades([0, 1], qid=Queries.from_ids([1, 1, 1])), "qid has 3 entries"),
-        (lambda: Grades([0, 1], [7, 7], query_weight={8: 1.0}), "query 7"),
-        (lambda: Grades([0, 1, 1], [7, 7, 8], query_weight=[1, 2, 1]), "two values for query 7"),
-        (lambda: Grades([0, 1, 1], [7, 7, 8], query_weight=[1, 2, 1, 5]), "Give one for each"),
-        (lambda: -1.0 * Grades([0, 1]), "factor"),
-        (lambda: Grades([0, 1]).check_rows(1), "X has 1 rows"),
-    ],
-)
-def test_impossible_feedback_is_refused_with_the_reason(build: object, words: str) -> None:
-    with pytest.raises(FeedbackError, match=words):
-        build()  # type: ignore[operator]
-
-
-def test_a_feedback_plus_something_else_is_a_type_error() -> None:
-    with pytest.raises(TypeError):
-        Grades([0, 1]) + 1  # type: ignore[operator]
 
 
 def test_ratings_and_runs_are_graded_by_user_and_by_query() -> None:

@@ -124,11 +124,6 @@ def test_a_saved_fusion_fuses_again(ranker, seen, unseen, tmp_path) -> None:
     assert again.fuse(unseen.runs).to_dict() == fusion.fuse(unseen.runs).to_dict()
 
 
-def test_a_fusion_that_learned_nothing_is_not_written(tmp_path) -> None:
-    with pytest.raises(ParameterError, match="not fitted"):
-        rw.save(rw.LearnedFusion(), tmp_path / "fusion.rw")
-
-
 FORGED = {
     "one engine too few": lambda learned: learned["engines_"]["tuple"].pop(),
     "one engine twice": lambda learned: learned["engines_"]["tuple"].__setitem__(0, "engine-1"),
@@ -177,29 +172,6 @@ def test_one_grade_throughout_is_warned_of_and_gives_equal_scores() -> None:
     with pytest.warns(DegenerateDataWarning, match="no preference"):
         fusion = rw.LearnedFusion().fit(runs, {"q": {"a": 0}})
     assert set(fusion.fuse(runs).score.tolist()) == {0.0}
-
-
-def test_bad_input_is_refused_by_name() -> None:
-    runs = {"one": {"q": ["a", "b"]}}
-    with pytest.raises(ParameterError, match="features='place'"):
-        rw.LearnedFusion(features="place").fit(runs, {"q": {"a": 1}})
-    for ranker in ("RankBoost", rw.RankBoost):
-        with pytest.raises(ParameterError, match="ranker must be None or a ranker"):
-            rw.LearnedFusion(ranker=ranker).fit(runs, {"q": {"a": 1}})
-    for qrels in ([1, 2], {"q": 1}, rw.Pairs([0], [1])):
-        with pytest.raises(DataError, match=r"is not \{query: \{document: number\}\}"):
-            rw.LearnedFusion().fit(runs, qrels)
-    with pytest.raises(DataError, match="no query of the runs was judged"):
-        rw.LearnedFusion().fit(runs, {"other": {"a": 1}})
-    with pytest.raises(DataError, match="none of the 1 preferences"):
-        rw.LearnedFusion().fit_preferences(runs, [("other", "a", "b")])
-    with pytest.raises(DataError, match="better doc, worse doc"):
-        rw.LearnedFusion().fit_preferences(runs, [("q", "a")])
-    for preference in ("qab", 7, ("q", "a", "b", "much")):
-        with pytest.raises(DataError, match="better doc, worse doc"):
-            rw.LearnedFusion().fit_preferences(runs, [preference])
-    with pytest.raises(DataError, match="got Pairs: give a list"):
-        rw.LearnedFusion().fit_preferences(runs, rw.Pairs([0], [1]))
 
 
 HEDGE = {
@@ -265,9 +237,3 @@ def test_hedge_is_saved_and_is_not_a_file_of_scores(seen, unseen, tmp_path) -> N
     assert loaded.fuse(unseen.runs).to_dict() == fusion.fuse(unseen.runs).to_dict()
     with pytest.raises(ParameterError):
         rw.export(fusion, tmp_path / "hedge.sql", to="sql")
-
-
-@pytest.mark.parametrize("options", [{"ranker": rw.RankSVM()}, {"features": "minmax"}])
-def test_hedge_refuses_what_it_does_not_use(options, seen) -> None:
-    with pytest.raises(ParameterError):
-        rw.LearnedFusion(method="hedge", **options).fit(seen.runs, seen.qrels)

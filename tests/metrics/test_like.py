@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 import pytrec_eval
 
-from rankwright.exceptions import DataError
 from rankwright.metrics.evaluation import evaluate
 
 SCORES = [
@@ -136,11 +135,6 @@ def test_like_trec_eval_with_ties_negative_grades_and_single_precision() -> None
     for name in names:
         expected = [theirs[str(q)][name] for q in range(20)]
         assert ours.per_query(name) == pytest.approx(expected, abs=1e-12), name
-
-
-def test_like_trec_eval_asks_for_document_ids() -> None:
-    with pytest.raises(DataError, match="docid"):
-        evaluate([1, 1], [0, 1], like="trec_eval")
 
 
 def test_like_letor3_follows_its_written_rules() -> None:

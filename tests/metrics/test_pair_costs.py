@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankwright.data.queries import Queries
-from rankwright.exceptions import DataError
 from rankwright.metrics.evaluation import evaluate
 from rankwright.metrics.pairwise import count_ascents, pairwise_accuracy, sum_over_ascents
 
@@ -91,11 +90,6 @@ def test_a_zero_weight_takes_an_item_out() -> None:
 
 def test_no_pair_gives_no_query() -> None:
     assert pairwise_accuracy([1, 2], [1, 1], Queries.from_ids([1, 2])) == (0.0, 0)
-
-
-def test_pairwise_accuracy_wants_one_of_each() -> None:
-    with pytest.raises(DataError, match="2 scores, 1 grades"):
-        pairwise_accuracy([1, 2], [1], Queries.from_ids([1, 2]))
 
 
 def test_a_list_of_100_000_items_takes_no_quadratic_memory() -> None:

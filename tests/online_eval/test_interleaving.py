@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rankwright.exceptions import DataError, ParameterError
 from rankwright.online_eval import credit, interleave, stable_seed
 from rankwright.online_eval.interleaving import METHODS, Interleaved
 
@@ -176,18 +175,3 @@ def test_the_better_ranker_earns_more(method: str) -> None:
 def test_the_seed_depends_on_every_part() -> None:
     seeds = {stable_seed(q, u, s) for q in ("a", 1, "1") for u in ("x", None) for s in (0, 1)}
     assert len(seeds) == 12
-
-
-def test_errors_say_what_is_wrong() -> None:
-    with pytest.raises(ParameterError, match="choose one of team_draft"):
-        interleave([A, B], method="team-draft")
-    with pytest.raises(ParameterError, match="2 rankers, found 3"):
-        interleave([A, B, C], method="balanced")
-    with pytest.raises(ParameterError, match="two or more"):
-        interleave([A])
-    with pytest.raises(ParameterError, match="n is 0"):
-        interleave([A, B], 0)
-    with pytest.raises(DataError, match="ranking 1 lists 'a' twice"):
-        interleave([A, ["a", "b", "a"]])
-    with pytest.raises(DataError, match="click on 'z'"):
-        credit(interleave([A, B], 2), ["z"])

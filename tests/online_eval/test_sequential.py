@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rankwright.exceptions import DataError, ParameterError
 from rankwright.online_eval import (
     InterleavingTest,
     always_valid_interval,
@@ -101,22 +100,3 @@ def test_a_clear_difference_is_found_and_named() -> None:
     assert PairResult.from_counts(90, 10).better == "A"
     assert PairResult.from_counts(10, 90).better == "B"
     assert PairResult.from_counts(6, 4, 90).better is None
-
-
-def test_errors_say_what_is_needed() -> None:
-    with pytest.raises(ParameterError, match="whole numbers"):
-        sign_test(-1, 2)
-    with pytest.raises(ParameterError, match="alpha is 2"):
-        always_valid_interval(1, 1, alpha=2)
-    with pytest.raises(ParameterError, match="win_rate"):
-        sessions_needed(0.5)
-    with pytest.raises(ParameterError, match="different names"):
-        InterleavingTest(["a", "a"])
-    with pytest.raises(ParameterError, match="no ranker is called"):
-        InterleavingTest().result("C")
-    with pytest.raises(ParameterError, match="with itself"):
-        InterleavingTest().result("A", "A")
-    with pytest.raises(DataError, match="one number for each"):
-        InterleavingTest().add([1.0])
-    with pytest.raises(DataError, match="from 0 to 1"):
-        mean_sequence([0.5, 2.0])

@@ -17,7 +17,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 
 import rankwright as rw
-from rankwright.exceptions import ModelFileError, ParameterError
+from rankwright.exceptions import ModelFileError
 
 SCALERS = [
     StandardScaler(),
@@ -186,23 +186,6 @@ def test_what_a_file_cannot_hold_is_refused_with_the_reason(
     assert not list(tmp_path.iterdir())
 
 
-def test_an_undeclared_learned_attribute_cannot_be_saved(regression: Any, tmp_path: Path) -> None:
-    regression.secret_ = np.ones(3)
-    with pytest.raises(rw.ParameterError, match="secret_ is not a learned attribute"):
-        rw.save(regression, tmp_path / "never.rw")
-
-
-def test_a_model_in_an_impossible_state_cannot_be_saved(regression: Any, tmp_path: Path) -> None:
-    regression.coef_ = regression.coef_[:2]
-    with pytest.raises(rw.ParameterError, match="coef_ has shape"):
-        rw.save(regression, tmp_path / "never.rw")
-
-
-def test_a_missing_file_is_the_usual_error(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        rw.load(tmp_path / "none.rw")
-
-
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes are those of POSIX")
 def test_a_folder_or_a_pipe_is_no_model_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
@@ -229,10 +212,3 @@ def test_feature_names_come_back(tmp_path: Path) -> None:
     assert loaded.feature_names_in_.dtype == object
     with pytest.raises(ValueError, match="feature names"):
         loaded.predict(frame[["länge", "bm25"]])
-
-
-def test_a_search_says_what_to_save_instead(tmp_path: Path) -> None:
-    search = rw.RankSearchCV(rw.RidgeRanker(), {"alpha": [0.1, 1.0]}, cv=2)
-    search.fit(np.arange(8.0)[:, None], [0, 1] * 4, qid=np.repeat([1, 2, 3, 4], 2))
-    with pytest.raises(ParameterError, match="Save its best_estimator_"):
-        rw.save(search, tmp_path / "model.rw")

@@ -67,11 +67,6 @@ def test_a_loaded_recommender_can_be_fitted_again(path: Path, ratings: rw.Rating
     assert again.fit(ratings).recommend(3) == before
 
 
-def test_a_recommender_without_ratings_is_not_written(tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match="not fitted"):
-        rw.save(rw.Recommender(), tmp_path / "model.rw")
-
-
 def test_ids_that_a_file_cannot_hold_are_refused_by_name(tmp_path: Path) -> None:
     ratings = rw.Ratings.from_arrays([("a", 1), ("b", 2)], ["X", "Y"], [5, 3])
     with pytest.raises(ParameterError, match=r"ratings_\.users is an array of Python objects"):

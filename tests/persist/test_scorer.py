@@ -226,8 +226,3 @@ def test_a_score_that_overflows_is_an_error_and_not_a_score(named: Any) -> None:
     row = np.sign(named.scorer.coef) * 1.7e308
     with pytest.raises(rw.DataError, match="score of row 1 overflows"):
         named.decision_function([np.zeros(4), row])
-
-
-def test_qid_must_match_the_rows(named: Any, rows: np.ndarray) -> None:
-    with pytest.raises(rw.DataError, match="one id per row"):
-        named.rank(rows, ["a"])

@@ -102,12 +102,6 @@ def test_the_largest_column_is_named() -> None:
         rw.RankSVM().fit(X, [0, 1, 2])
 
 
-def test_scores_that_overflow_are_refused_with_the_row() -> None:
-    model = rw.RidgeRanker().fit([[0.0], [1e-9], [2e-9]], [0, 1, 2])
-    with pytest.raises(DataError, match="score of row 1 overflows"):
-        model.decision_function([[1.0], [1e300]])
-
-
 def test_weights_that_cannot_be_multiplied_are_refused() -> None:
     with pytest.raises(FeedbackError, match=r"sample_weight\[1\] is 1e-300"):
         rw.RankNet().fit([[0.0], [1.0]], [0, 1], sample_weight=[1.0, 1e-300])

@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 
-from rankwright import AdaBoostRanker, EarlyStopping, FRank, RankBoost, RankNet, RankSVM, evaluate
+from rankwright import AdaBoostRanker, EarlyStopping, FRank, RankBoost, RankNet, evaluate
 from rankwright.exceptions import DataError, MissingQueryWarning, ParameterError
 from rankwright.feedback.pairs import Pairs
 
@@ -159,11 +159,6 @@ def test_a_faulty_eval_set_is_refused(eval_set: Any, eval_qid: Any, words: str) 
 def test_an_eval_set_without_its_queries_is_one_list_and_a_warning() -> None:
     with pytest.warns(MissingQueryWarning, match="pass eval_qid"):
         RankBoost(n_estimators=2).fit(*TRAIN[:2], qid=TRAIN[2], eval_set=VALID[:2])
-
-
-def test_a_ranker_without_rounds_refuses_an_eval_set() -> None:
-    with pytest.raises(ParameterError, match="RankSVM does not train in rounds"):
-        RankSVM().fit(*TRAIN[:2], eval_set=VALID[:2])
 
 
 def test_where_there_are_no_queries_to_hold_out_an_eval_set_is_needed() -> None:

@@ -9,7 +9,6 @@ import rankwright as rw
 from rankwright.data.datasets.synthetic import make_queries
 from rankwright.exceptions import (
     DegenerateDataWarning,
-    FeedbackError,
     ParameterError,
     UnknownParameterError,
 )
@@ -37,13 +36,6 @@ def test_an_argument_of_fit_of_another_library_is_explained(name, items):
     with pytest.raises(UnknownParameterError) as caught:
         rw.LambdaMART().fit(items.X, items.y, qid=items.qid, **{name: [20] * 30})
     assert caught.value.fix == ADVICE[name]
-
-
-def test_a_misspelled_parameter_is_guessed_and_an_unknown_one_listed():
-    with pytest.raises(UnknownParameterError, match=r"Did you mean learning_rate\?"):
-        rw.LambdaMART(learningrate=0.1)
-    with pytest.raises(UnknownParameterError, match="alpha"):
-        rw.RidgeRanker(frobnicate=1)
 
 
 def test_max_depth_bounds_the_splits_above_a_leaf(items):
@@ -98,15 +90,6 @@ def test_label_gains_of_two_to_the_grade_are_the_default(items):
     expected = default.decision_function(items.X)
     np.testing.assert_array_equal(given.decision_function(items.X), expected)
     assert not np.array_equal(linear.decision_function(items.X), expected)
-
-
-def test_label_gains_are_needed_for_every_grade_and_only_by_ndcg(items):
-    with pytest.raises(FeedbackError, match="the grade"):
-        rw.LambdaMART(label_gain=[0, 1]).fit(items.X, items.y + 5, qid=items.qid)
-    with pytest.raises(ParameterError, match="only NDCG"):
-        rw.LambdaMART(label_gain=[0, 1], weighting="AP").fit(items.X, items.y, qid=items.qid)
-    with pytest.raises(ParameterError, match="never decrease"):
-        rw.LambdaMART(label_gain=[1, 0]).fit(items.X, items.y, qid=items.qid)
 
 
 def test_a_function_stops_training_as_the_measure_does(items, tmp_path):

@@ -162,12 +162,6 @@ def test_viewers_of_a_ranker_are_not_said_to_agree_and_all_of_them_count(sample)
     assert "agree" not in str(reasons)
 
 
-@pytest.mark.parametrize("n", [0, -1, 2.5])
-def test_no_reason_at_all_is_refused(model, n) -> None:
-    with pytest.raises(ParameterError, match=r"explain\(n=.*n must be an integer >= 1"):
-        model.explain(5, 3, n=n)
-
-
 def test_of_equal_scores_comes_first_the_better_average() -> None:
     users, items, values = zip(
         *[("ann", "A", 5), ("ann", "B", 1), ("bob", "A", 5), ("bob", "B", 1)],
@@ -204,16 +198,6 @@ def test_a_seed_of_the_rankers_own_stays(sample) -> None:
     assert one.fit(sample.ratings).recommend(5) == two.fit(sample.ratings).recommend(5)
 
 
-def test_an_unknown_user_is_refused_with_advice(model) -> None:
-    with pytest.raises(DataError, match=r"'zoe' is not one of the 150 users.*recommend_new"):
-        model.recommend("zoe")
-
-
-def test_what_cannot_be_a_user_is_refused_as_unknown(model) -> None:
-    with pytest.raises(DataError, match=r"user \[3\] is not one of the 150 users"):
-        model.recommend([3])
-
-
 @pytest.mark.parametrize("users", [["zoe"], [3.5], [10**9], 3])
 def test_all_users_at_once_are_those_of_the_data(model, users) -> None:
     with pytest.raises(DataError, match=r"is not one of the 150 users|give one id per row"):
@@ -231,17 +215,6 @@ def test_users_may_come_from_a_generator(model) -> None:
     assert list(model.recommend_all(n=1, users=(user for user in [3, 4]))) == [3, 4]
 
 
-def test_an_unknown_item_is_refused_by_name_with_an_example_of_a_known_one(model) -> None:
-    message = r"item 'Solaris' is not one of the 80 items of the data, such as 0\. Leave it out"
-    for ask in (
-        lambda: model.recommend_new({"Solaris": 5}),
-        lambda: model.explain(3, "Solaris"),
-        lambda: model.scores(3, ["Solaris"]),
-    ):
-        with pytest.raises(DataError, match=message):
-            ask()
-
-
 def test_a_rating_far_from_the_scale_of_the_data_is_taken_with_a_warning(model) -> None:
     with pytest.warns(rw.exceptions.RankwrightWarning, match=r"rated 90, .* lie in 1 \.\. 5"):
         assert len(model.recommend_new({3: 90, 4: 2}, n=2)) == 2
@@ -249,11 +222,6 @@ def test_a_rating_far_from_the_scale_of_the_data_is_taken_with_a_warning(model) 
 
 def test_a_rating_a_little_beyond_those_of_the_data_is_taken_as_it_is(model) -> None:
     assert len(model.recommend_new({3: 5.5, 4: 0}, n=2)) == 2  # a warning would be an error
-
-
-def test_a_class_is_not_a_ranker(sample) -> None:
-    with pytest.raises(ParameterError, match="ranker must be None or a ranker"):
-        rw.Recommender(ranker=rw.RankBoost).fit(sample.ratings)
 
 
 def test_a_classifier_with_a_score_for_each_class_is_refused(sample) -> None:
@@ -268,31 +236,6 @@ def test_warnings_point_at_the_line_that_asked(sample) -> None:
         with pytest.warns(rw.exceptions.RankwrightWarning) as caught:
             ask({3: 100})  # which is beyond the scale, and no preference
         assert [each.filename for each in caught] == [__file__] * 2
-
-
-@pytest.mark.parametrize("rating", [float("nan"), float("inf"), "good", None, [5]])
-def test_a_rating_that_is_not_a_number_is_refused(model, rating) -> None:
-    with pytest.raises(DataError, match=r"item 3 is rated .*, not a finite number"):
-        model.recommend_new({3: rating})
-
-
-def test_no_recommendation_at_all_is_refused(model) -> None:
-    with pytest.raises(ParameterError, match="n must be an integer >= 1"):
-        model.recommend(3, n=0)
-
-
-def test_the_same_pair_twice_is_refused_with_advice() -> None:
-    twice = rw.Ratings.from_arrays([1, 1], ["A", "A"], [3, 4], duplicates="keep")
-    with pytest.raises(DataError, match="user 1 rated item A in row 0 and again in row 1") as error:
-        rw.Recommender().fit(twice)
-    assert "duplicates='last'" in error.value.fix
-
-
-def test_no_ratings_and_no_container_are_refused() -> None:
-    with pytest.raises(DataError, match="no ratings"):
-        rw.Recommender().fit(rw.Ratings.from_arrays([1], [1], [1]).take([]))
-    with pytest.raises(DataError, match="it takes Ratings"):
-        rw.Recommender().fit([[1, 2, 3]])
 
 
 @pytest.mark.parametrize("mine", [{}, {3: 5}, {3: 4, 5: 4}])

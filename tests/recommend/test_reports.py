@@ -109,20 +109,6 @@ def test_a_user_without_a_list_counts_as_an_empty_list_and_is_named() -> None:
     assert "1 lists are of users who took nothing new" in str(report)
 
 
-@pytest.mark.parametrize(
-    ("lists", "message"),
-    [
-        ({1: ["b", "b"]}, "user 1 has item 'b' twice"),
-        ({}, "no lists"),
-        ({1: []}, "no lists"),
-    ],
-)
-def test_lists_that_are_none_are_refused(lists, message) -> None:
-    train, test = rw.Interactions([1, 2], ["a", "b"]), rw.Interactions([1, 2], ["b", "a"])
-    with pytest.raises(DataError, match=message):
-        evaluate_lists(lists, test, train=train)
-
-
 def test_two_reports_are_compared_user_by_user() -> None:
     events = make_events(n_users=120, n_items=110, n=3000)
     first = evaluate_top_n(POPULAR, events)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import rankwright as rw
-from rankwright.exceptions import DataError, ParameterError, RankwrightWarning
+from rankwright.exceptions import DataError, RankwrightWarning
 from rankwright.recommend import Filter
 from rankwright.recommend.events import ImplicitALS, NextItems, Popularity
 from recommend.test_experts import make_events
@@ -92,11 +92,6 @@ def test_uuids_are_ids_by_their_text(tmp_path) -> None:
     assert best == model.recommend(str(ids[0]))
     rw.save(model, tmp_path / "model.rw")
     assert rw.load(tmp_path / "model.rw").recommend(ids[0]) == best
-
-
-def test_one_category_as_a_text_is_refused_with_the_list_to_write() -> None:
-    with pytest.raises(ParameterError, match=r"give a list of categories, \['shoes'\]"):
-        Filter(categories={1: "shoes"}, only="shoes")
 
 
 @pytest.mark.parametrize("factor", [1e3, 1e6, 1e9])

@@ -18,13 +18,11 @@ from rankwright import (
     MulticlassPerceptron,
     OAPBagging,
     OAPVoting,
-    ParameterError,
     PRank,
     VotedPRank,
     WidrowHoff,
 )
 from rankwright.data.datasets.synthetic import make_ordinal
-from rankwright.exceptions import DataError, MeasureError
 from rankwright.metrics import RankLoss
 from rankwright.selection.progressive_validation import progressive
 
@@ -138,22 +136,3 @@ def test_an_endless_stream_needs_no_more_memory() -> None:
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 2e6
-
-
-def test_what_cannot_be_done_is_refused() -> None:
-    sample = make_ordinal(10, random_state=0)
-    with pytest.raises(ParameterError, match="classes"):
-        next(progressive(PRank(), zip(sample.X, sample.y, strict=True)))
-    with pytest.raises(ParameterError, match="partial_fit"):
-        progressive(object(), sample.X, sample.y)
-    with pytest.raises(ParameterError, match="delay"):
-        progressive(PRank(), sample.X, sample.y, delay=-1)
-    with pytest.raises(MeasureError, match="row by row"):
-        progressive(PRank(), sample.X, sample.y, "NDCG@10")
-    with pytest.raises(DataError, match="one grade per row"):
-        next(progressive(PRank(), sample.X, sample.y[:5], classes=range(1, 6)))
-
-
-def test_words_are_no_grades() -> None:
-    with pytest.raises(DataError, match="y holds 'good'"):
-        list(progressive(PRank(), [[1.0], [2.0]], ["good", "bad"]))

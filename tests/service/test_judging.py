@@ -94,21 +94,6 @@ def test_a_query_id_and_a_query_text_are_told_apart() -> None:
     assert queue.query_texts == {"7": "salt loss"}
 
 
-@pytest.mark.parametrize(
-    "rows, match",
-    [
-        ([], "nothing to judge"),
-        ([{"id": "a"}], "each query"),
-        ([{"query": "q"}], "each id"),
-        ([{"query": "q", "id": ""}], "row 1 .* without a query or an id"),
-        ([{"query": "q", "id": "a"}] * 2, "row 2 .* twice"),
-    ],
-)
-def test_queues_that_cannot_be_judged_are_refused(rows, match) -> None:
-    with pytest.raises(DataError, match=match):
-        Queue.from_rows(rows)
-
-
 def test_files_that_do_not_fit_are_refused(tmp_path) -> None:
     queue, documents = tmp_path / "queue.csv", tmp_path / "documents.csv"
     queue.write_text("query,id\nq,a\n")

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from rankwright.data.datasets.synthetic import make_queries
-from rankwright.exceptions import ParameterError
 from rankwright.selection.progressive_validation import progressive
 from rankwright.service.learning.labels import grades_of
 from rankwright.service.learning.live import LEARNERS, LearningPlan, LiveRanker
@@ -120,12 +119,3 @@ def test_the_curve_stays_short_and_ends_near_the_loss():
     assert list(examples) == sorted(examples)
     assert losses[-1] == pytest.approx(live.rank_loss, rel=0.05)
     assert losses[-1] < medians[-1]
-
-
-def test_only_rankers_that_learn_online_are_taken():
-    with pytest.raises(ParameterError, match="cannot learn while serving"):
-        LearningPlan("RankBoost").make()
-    with pytest.raises(ParameterError, match="has no parameter 'noise'"):
-        LearningPlan("BayesianPRank", {"noise": -1.0}).make()
-    with pytest.raises(ParameterError, match="n_estimators"):
-        LearningPlan("OAPBPM", {"n_estimators": 0}).make()

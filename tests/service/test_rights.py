@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rankwright.exceptions import DataError, ParameterError
+from rankwright.exceptions import ParameterError
 from rankwright.service.api.security import Principal, Tokens
 
 RANK, ADMIN = "r" * 32, "a" * 32
@@ -21,22 +21,6 @@ def sign_in(client, token):
 def csrf(client, headers):
     cookie = headers["cookie"].partition("=")[2]
     return {**headers, "x-csrf-token": client.service.sessions.csrf(cookie)}
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        f"anna {RANK} rank\nanna {ADMIN} admin\n",
-        f"anna {RANK}\nbert {RANK}\n",
-        f"nobody {RANK} rank\n",
-        f"local {RANK} rank\n",
-    ],
-)
-def test_names_and_tokens_are_unique_and_reserved_names_are_refused(tmp_path, text):
-    path = tmp_path / "tokens"
-    path.write_text(text)
-    with pytest.raises(DataError, match=r"tokens:\d: "):
-        Tokens.read(path)
 
 
 def test_tokens_that_share_a_name_are_refused_wherever_they_come_from():

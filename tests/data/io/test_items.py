@@ -108,20 +108,3 @@ def test_letor_data_with_fewer_features_are_warned_of(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         rw.read_items(path)
-
-
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        ({"y": "stars"}, "no column 'stars' among search term"),
-        ({"drop": ["sku"], "features": ["sku"]}, "drop='sku' and features='sku'"),
-        ({"format": "xml"}, "format='xml'"),
-        ({"format": "run"}, "is a run file"),
-        ({"kinds": {"sku": "number"}}, r'sku "a" is not a finite number'),
-        ({"kinds": {"sku": "words"}}, "use one of number, boolean, date"),
-        ({"kinds": {"skew": "text"}}, "no column 'skew' among"),
-    ],
-)
-def test_options_that_do_not_fit_are_refused(shop, options, message):
-    with pytest.raises(ValueError, match=message):
-        rw.read_items(shop, **{"qid": "search term", **options})

@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 import rankwright as rw
 from rankwright.data.io.letor import reader as read
 from rankwright.data.items import BadLine, Items
-from rankwright.exceptions import DataError, FileFormatError, ParameterError
+from rankwright.exceptions import DataError, FileFormatError
 
 SMALL = b"""\
 2 qid:10 1:0.5 2:0.25 #docid = A inc = 1
@@ -95,56 +95,6 @@ def test_gzip_is_told_by_the_content(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(gzip.compress(SMALL))
     (tmp_path / "b.gz").write_bytes(SMALL)
     assert len(rw.read_letor(tmp_path / "a.txt")) == len(rw.read_letor(tmp_path / "b.gz")) == 3
-
-
-def test_the_error_of_a_path_names_the_file_the_line_and_the_fix(tmp_path: Path) -> None:
-    path = tmp_path / "train.txt"
-    path.write_bytes(b"1 qid:1 1:1\n2 qid:1 1:abc\n")
-    with pytest.raises(FileFormatError) as caught:
-        rw.read_letor(path)
-    assert str(caught.value) == (
-        f'{path}:2:11: value "abc" is not a number\n'
-        "  2 qid:1 1:abc\n"
-        "            ^\n"
-        "  fix: write a finite number, or NULL for a missing value"
-    )
-
-
-def test_a_missing_file_is_the_system_s_error(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        rw.read_letor(tmp_path / "absent.txt")
-
-
-def test_a_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="is a folder"):
-        rw.read_letor(tmp_path)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"n_features": 0},
-        {"n_features": 2**31},
-        {"n_features": 2.5},
-        {"n_features": True},
-        {"dense": "auto"},
-        {"comments": "all"},
-        {"on_bad_line": "ignore"},
-        {"max_bad": -1},
-        {"max_bad": float("nan")},
-        {"max_bad": True},
-        {"quarantine": "bad.txt"},
-    ],
-)
-def test_an_option_out_of_range_is_refused(options: dict[str, object]) -> None:
-    with pytest.raises(ParameterError) as refused:
-        load(SMALL, **options)
-    assert refused.value.parameter in options
-
-
-def test_something_that_is_neither_path_nor_file_is_refused() -> None:
-    with pytest.raises(ParameterError, match="give a path"):
-        rw.read_letor(42)
 
 
 # ---- dense and sparse
@@ -239,41 +189,6 @@ def test_group_sizes_stay_in_step_when_bad_lines_are_skipped(parser: str) -> Non
     text = b"1 1:1\n0 1:x\n#\n2 1:3\n0 1:y\n1 1:4\n"
     items = load(text, group=[2, 2, 1], on_bad_line="skip")
     assert items.qid.tolist() == [0, 1, 2]
-
-
-@pytest.mark.parametrize(
-    "group, words",
-    [
-        ([2, 2], "add up to 4"),
-        ([1], "add up to 1"),
-        ([3, 0], "at least one item"),
-        ([3, -1], "at least one item"),
-        ([1.5, 1.5], "whole numbers"),
-        ([[3]], "whole numbers"),
-        ([], "add up to 0"),
-    ],
-)
-def test_group_sizes_that_do_not_fit_are_refused(group: list[object], words: str) -> None:
-    with pytest.raises(DataError, match=words):
-        load(b"1 1:1\n0 1:2\n2 1:3\n", group=group)
-
-
-def test_group_sizes_beside_query_ids_are_refused() -> None:
-    with pytest.raises(DataError, match="omit group"):
-        load(SMALL, group=[3])
-
-
-@pytest.mark.parametrize(
-    "text, line, column", [("2\n x\n", 2, 2), ("2\n0\n", 2, 1), ("1.5\n", 1, 1), ("", 1, 1)]
-)
-def test_a_bad_file_of_group_sizes_is_refused_at_its_line(
-    tmp_path: Path, text: str, line: int, column: int
-) -> None:
-    side = tmp_path / "train.query"
-    side.write_text(text)
-    with pytest.raises(FileFormatError) as caught:
-        load(b"1 1:1\n", group=side)
-    assert (caught.value.file, caught.value.line, caught.value.column) == (str(side), line, column)
 
 
 # ---- bad lines

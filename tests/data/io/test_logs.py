@@ -12,7 +12,7 @@ import pytest
 from rankwright.data import ImpressionLog, read_log
 from rankwright.data.io.logs import impressions as logs
 from rankwright.data.io.logs.features import read_log_features
-from rankwright.exceptions import DataError, FileFormatError, ParameterError
+from rankwright.exceptions import DataError, ParameterError
 
 ROWS = [
     {"session": f"s{s}", "user": f"u{s % 2}", "query": f"q {s % 2}", "time": 100.5 + s,
@@ -161,27 +161,6 @@ def test_columns_may_be_named(tmp_path: Path) -> None:
         read_log(path, query="search")
     with pytest.raises(ParameterError, match="use one of session"):
         read_log(path, queries="suche")
-
-
-@pytest.mark.parametrize(
-    "text, message",
-    [
-        ("query,item,clicked,position\nq,a,1,first\n", "position .*first.* is not a finite number"),
-        ("query,item,clicked\nq,,1\n", "item is empty"),
-        ("query,item,clicked\nq,a,maybe\n", 'log.txt:2:5: clicked is "maybe"'),
-        ("query,item,clicked\nq,a,0\nq,b,-1\n", 'log.txt:3:5: clicked is "-1"'),
-        ("query,item,clicked,rank\nq,a,0,1\nq,b,0,0\n", "log.txt:3:7: rank is 0"),
-        ("query,item,clicked\n", "no line after the header"),
-        ('{"query": 1, "item": 2, "clicks": 0}\n{"query"\n', "not JSON"),
-        ('{"query": 1, "item": 2, "clicks": 0}\n[1]\n', "not a JSON object"),
-        ("query,item,clicked,time\nq,a,1,noon\n", "'noon' is neither"),
-    ],
-)
-def test_damage_is_reported_where_it_is(text: str, message: str, tmp_path: Path) -> None:
-    path = tmp_path / "log.txt"
-    path.write_text(text)
-    with pytest.raises((DataError, FileFormatError), match=message):
-        read_log(path)
 
 
 def test_a_log_is_known_by_its_columns() -> None:

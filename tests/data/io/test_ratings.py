@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from rankwright.data import inputs
 from rankwright.data.behavior.ratings import Ratings
 from rankwright.data.io.ratings import read_ratings
-from rankwright.exceptions import DataError, FileFormatError, ParameterError
+from rankwright.exceptions import DataError, FileFormatError
 
 
 def as_dict(ratings: Ratings) -> dict:
@@ -77,11 +77,6 @@ def test_the_format_is_detected_from_the_content(tmp_path, format):
 def test_whole_stars_between_tabs_are_movielens_100k(tmp_path):
     path = write(tmp_path, "196\t242\t3\t881250949\n186\t302\t3\t891717742\n")
     assert as_dict(read_ratings(path)) == {(196, 242): 3.0, (186, 302): 3.0}
-
-
-def test_three_numbers_without_a_header_are_not_guessed_at(tmp_path):
-    with pytest.raises(DataError, match="Say format='csv' or format='netflix'"):
-        read_ratings(write(tmp_path, ONE_TABLE["netflix"]))
 
 
 def test_columns_are_chosen_by_name_or_by_place(tmp_path):
@@ -297,33 +292,6 @@ def test_a_bad_line_of_book_crossing_is_refused_by_line(tmp_path, line, reason):
 def test_a_file_that_is_no_text_is_refused(tmp_path, format, text):
     with pytest.raises(FileFormatError):
         read_ratings(write(tmp_path, text), format)
-
-
-@pytest.mark.parametrize(
-    "text, options, error, message",
-    [
-        ("a,b,c\n1,2,3\n", {}, DataError, "no column for the user among a, b, c"),
-        ("user,item\n1,2\n", {}, DataError, "no column for the value"),
-        ("1,2,3\n", {"user": "who"}, DataError, "no column 'who' among 1, 2, 3"),
-        ("1,2,3\n", {"user": 5}, DataError, "no column 5 among 3 without names"),
-        ("1,2,3\n", {"user": 1}, DataError, "one column cannot have two roles"),
-        ("user,item,value\n", {}, FileFormatError, "no line after the header"),
-        ("one\ntwo\n", {}, FileFormatError, "no comma, semicolon, tab or bar"),
-        ("1,2,3\n", {"separator": "::"}, ParameterError, "give one character"),
-        ("1,2,3\n", {"duplicates": "maybe"}, ParameterError, "use one of error"),
-    ],
-)
-def test_tables_and_options_that_do_not_fit_are_refused(tmp_path, text, options, error, message):
-    with pytest.raises(error, match=message):
-        read_ratings(write(tmp_path, text), "csv", **options)
-
-
-def test_unknown_formats_and_options_of_other_formats_are_refused(tmp_path):
-    path = write(tmp_path, ONE_TABLE["movielens-1m"])
-    with pytest.raises(ParameterError, match="use one of movielens-1m"):
-        read_ratings(path, "movielens-2m")
-    with pytest.raises(ParameterError, match="columns of 'movielens-1m' are fixed"):
-        read_ratings(path, "movielens-1m", user=1)
 
 
 @pytest.mark.parametrize("rule, expected", [("first", 1.0), ("last", 5.0), ("mean", 3.0)])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rankwright.data import ClickSimulator, ImpressionLog, Items
-from rankwright.exceptions import ConvergenceWarning, FeedbackError, ParameterError
+from rankwright.exceptions import ConvergenceWarning
 from rankwright.feedback import CascadeModel, DynamicBayesianNetwork, PositionBasedModel
 from rankwright.feedback.clicks.click_models import _expectations, _Lists
 
@@ -164,16 +164,3 @@ def test_unseen_documents_get_the_mean(users: ClickSimulator, scores: np.ndarray
     model = CascadeModel().fit(first)
     unseen = second.query >= 15
     assert model.relevance(second)[unseen] == pytest.approx(model.attractiveness_.mean())
-
-
-def test_a_log_without_clicks_is_refused() -> None:
-    log = ImpressionLog.from_arrays(["q", "q"], [1, 2], [0, 0])
-    with pytest.raises(FeedbackError, match="no click"):
-        PositionBasedModel().fit(log)
-
-
-@pytest.mark.parametrize("model", [PositionBasedModel, DynamicBayesianNetwork])
-@pytest.mark.parametrize("limit", [{"max_iter": 0}, {"tol": 0.0}])
-def test_em_without_an_iteration_or_a_tolerance_is_refused(model: Any, limit: Any) -> None:
-    with pytest.raises(ParameterError, match=f"{next(iter(limit))} is 0"):
-        model(**limit)

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankwright.exceptions import FeedbackError
 from rankwright.feedback.clicks import last_click, position_propensity, skip_above
 
 Shown = list[tuple[int, bool, int]]
@@ -81,18 +80,3 @@ def test_inverse_propensity_removes_the_position_bias() -> None:
     assert mass[3] / mass[1] == pytest.approx(1.0, abs=0.05)
     count = np.bincount(pairs.upper[first], minlength=4)
     assert count[3] / count[1] == pytest.approx(0.5, abs=0.05)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ({"clicked": [1]}, "clicked has shape"),
-        ({"clicked": [0, 1], "position": [1]}, "position has shape"),
-        ({"clicked": [0, 1], "position": [0, 1]}, "1 is the top"),
-        ({"clicked": [0, 1], "propensity": [0.0, 1.0]}, "0 < p <= 1"),
-        ({"clicked": [0, 1], "propensity": [1.0]}, "has 1 positions"),
-    ],
-)
-def test_impossible_logs_are_refused(arguments: dict[str, object], words: str) -> None:
-    with pytest.raises(FeedbackError, match=words):
-        skip_above(rows=[0, 1], **arguments)  # type: ignore[arg-type]

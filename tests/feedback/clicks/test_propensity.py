@@ -162,17 +162,6 @@ def test_a_regressor_of_your_own_is_used(items: Items, users: ClickSimulator) ->
         estimate_propensities(log, "regression_em", items=items, max_iter=0)
 
 
-def test_errors_name_the_choices(users: ClickSimulator, items: Items) -> None:
-    log = users.sessions(items.y, 50)
-    with pytest.raises(ParameterError, match="shuffle, swap, harvest"):
-        estimate_propensities(log, "magic")
-    with pytest.raises(ParameterError, match="needs items"):
-        estimate_propensities(log, "regression_em")
-    quiet = ImpressionLog.from_arrays(["q", "q"], [1, 2], [0, 1], position=[1, 2])
-    with pytest.raises(FeedbackError, match="never clicked"):
-        estimate_propensities(quiet, "shuffle")
-
-
 def test_diagnostics() -> None:
     assert effective_sample_size([2.0, 2.0, 2.0]) == pytest.approx(3.0)
     assert effective_sample_size([0.0]) == 0.0

@@ -10,7 +10,6 @@ import pytest
 
 import rankwright as rw
 from rankwright import RankBoost
-from rankwright.exceptions import ParameterError
 from rankwright.feedback.base import Grades
 
 RNG = np.random.default_rng(0)
@@ -142,21 +141,3 @@ def test_models_with_real_defaults_keep_their_promises(
 def test_a_real_default_is_exported_and_its_scores_are_verified(tmp_path: Path) -> None:
     model = fit(n_estimators=5, default=0.25)
     assert rw.export(model, tmp_path / "model.sql", "sql", check=X).largest_difference < 1e-12
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"default": "real"},
-        {"default": "real", "criterion": "z"},
-        {"default": 0.5, "criterion": "z"},
-        {"default": 0.5, "criterion": "newton"},
-        {"default": 0.5, "estimator": rw.TreeRanking()},
-        {"default": 1.5},
-        {"default": "zero"},
-    ],
-    ids=str,
-)
-def test_a_default_that_weak_rankings_cannot_have_is_refused(options: Any) -> None:
-    with pytest.raises(ParameterError, match="default="):
-        RankBoost(**options).fit(X, Y, qid=QID)

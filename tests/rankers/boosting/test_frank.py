@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rankwright import FRank, ParameterError
+from rankwright import FRank
 from rankwright.feedback.base import Grades
 from rankwright.feedback.pair_losses import all_batches
 from rankwright.feedback.pairs import Pairs
@@ -172,11 +172,6 @@ def test_a_full_search_takes_the_lowest_loss_of_all_weak_rankings(max_bins: Any)
         FRank(n_estimators=6, choice="full", max_bins=max_bins).fit_feedback(X, feedback).alpha_,
         model.alpha_,
     )
-
-
-def test_a_full_search_has_no_constraint_to_keep() -> None:
-    with pytest.raises(ParameterError):
-        FRank(choice="full", cumulative="signed").fit([[0.0], [1.0]], [0, 1])
 
 
 def test_pairs_of_confidence_one_half_are_drawn_together() -> None:

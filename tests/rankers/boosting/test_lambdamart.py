@@ -14,7 +14,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 import rankwright as rw
-from rankwright.exceptions import DataError, MemoryLimitError, ParameterError
+from rankwright.exceptions import MemoryLimitError, ParameterError
 from rankwright.feedback.base import Grades
 from rankwright.metrics.pairwise import pairwise_accuracy
 from rankwright.rankers import checks
@@ -189,17 +189,6 @@ def test_initial_scores_are_where_training_starts(data: Any) -> None:
     np.testing.assert_array_equal(more.fit(X, y, qid=qid).decision_function(X), plain)
 
 
-def test_initial_scores_are_checked(data: Any) -> None:
-    X, y, qid = data
-    model = rw.LambdaMART(**SMALL)
-    with pytest.raises(DataError, match="600 rows"):
-        model.fit(X, y, qid=qid, init_score=np.zeros(3))
-    with pytest.raises(DataError, match="NaN or infinite"):
-        model.fit(X, y, qid=qid, init_score=np.full(600, np.nan))
-    with pytest.raises(DataError, match="eval_init_score"):
-        model.fit(X, y, qid=qid, init_score=y, eval_set=(X, y), eval_qid=qid)
-
-
 def test_held_out_queries_start_from_their_own_initial_scores(data: Any) -> None:
     X, y, qid = data
     model = rw.LambdaMART(**{**SMALL, "early_stopping": 5})
@@ -338,30 +327,6 @@ def test_early_stopping_keeps_the_best_rounds_and_a_callback_ends_training(data:
     assert float(value) == pytest.approx(model.validation_[model.best_iteration_ - 1])
     ended = rw.LambdaMART(**SMALL, callbacks=[lambda report: report.number == 4])
     assert ended.fit(X, y, qid=qid).best_iteration_ == 4
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"learning_rate": 0.0}, {"learning_rate": 2.0}, {"max_leaf_nodes": 1}, {"max_bins": 256},
-        {"min_samples_leaf": 0}, {"l2_regularization": -1.0}, {"loss": "hinge"},
-        {"weighting": "MAP"}, {"subsample": 0.0}, {"subsample": 1.5}, {"colsample_bytree": -1},
-        {"monotonic_cst": [2, 0, 0, 0]}, {"monotonic_cst": [1, 0]}, {"monotonic_cst": {"x": 1}},
-        {"categorical_features": [4]}, {"categorical_features": ["kind"]},
-        {"categorical_features": [3], "monotonic_cst": [0, 0, 0, 1]}, {"interaction_cst": "all"},
-        {"interaction_cst": [{0, 9}]}, {"n_jobs": 0}, {"n_estimators": 0}, {"callbacks": 3},
-    ],
-)  # fmt: skip
-def test_a_nonsensical_parameter_is_refused(data: Any, options: dict[str, Any]) -> None:
-    X, y, qid = data
-    with pytest.raises(ParameterError, match=r"LambdaMART"):
-        rw.LambdaMART(**options).fit(X, y, qid=qid)
-
-
-def test_names_of_features_of_an_array_are_refused_with_what_to_give(data: Any) -> None:
-    X, y, qid = data
-    with pytest.raises(ParameterError, match=r"no feature 'kind'\. Give a number .* without names"):
-        rw.LambdaMART(categorical_features=["kind"]).fit(X, y, qid=qid)
 
 
 def test_it_orders_better_than_one_feature(data: Any) -> None:

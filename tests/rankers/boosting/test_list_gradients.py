@@ -10,7 +10,6 @@ import pytest
 import rankwright as rw
 from rankwright.data.queries import Queries
 from rankwright.data.vocabulary import mix
-from rankwright.exceptions import ParameterError
 from rankwright.feedback.base import Grades
 from rankwright.feedback.pair_losses import QueryPairs
 from rankwright.rankers.boosting.pair_losses import ListGradients, row_keys
@@ -108,15 +107,6 @@ def test_a_weight_of_two_is_two_copies(loss: str) -> None:
     for one, two in zip(terms, copied_terms, strict=True):
         whole = np.bincount(twice[copied], two, len(scores))[rows]
         np.testing.assert_allclose(one, whole, rtol=1e-9, atol=1e-12)
-
-
-@pytest.mark.parametrize("loss", ["query_rmse", "xendcg"])
-def test_lists_have_no_pair_weights(loss: str) -> None:
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(40, 2)), rng.integers(0, 3, 40)
-    with pytest.raises(ParameterError) as caught:
-        rw.LambdaMART(loss=loss, weighting="AP", n_estimators=2).fit(X, y)
-    assert "weighting" in str(caught.value)
 
 
 def test_xendcg_ranks_what_no_single_feature_can() -> None:

@@ -11,10 +11,10 @@ import pytest
 from scipy import sparse
 
 from rankwright import EarlyStopping, ParameterError, RankBoost, TreeRanking
-from rankwright.exceptions import DegenerateDataWarning, FeedbackError
+from rankwright.exceptions import DegenerateDataWarning
 from rankwright.feedback.base import Grades
 from rankwright.feedback.pair_weights import PairDistribution
-from rankwright.feedback.pairs import Bipartite, Pairs
+from rankwright.feedback.pairs import Bipartite
 from rankwright.rankers.boosting.rankboost import generalization_bound
 
 
@@ -274,25 +274,6 @@ def test_early_stopping_keeps_the_rounds_up_to_the_best_one() -> None:
     assert model.training_bound_ == pytest.approx(np.prod(model.z_))
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"estimator": "value", "criterion": "z"}, "newton"),
-        ({"estimator": TreeRanking(), "max_bins": None}, "grown on bins"),
-        ({"weighting": "NDCG", "criterion": "z"}, "no closed form"),
-        ({"estimator": TreeRanking(max_leaf_nodes=1)}, "max_leaf_nodes"),
-        ({"max_bins": 256}, "from 2 to 255"),
-        ({"smoothing": 0.0}, "smoothing"),
-    ],
-)
-def test_parameters_that_contradict_each_other_are_refused(
-    options: dict[str, Any], words: str
-) -> None:
-    X, y, qid = _problem(30)
-    with pytest.raises(ParameterError, match=words):
-        RankBoost(**options).fit(X, y, qid=qid)
-
-
 @pytest.mark.parametrize("feature", [3, -1, 0.5, "price"])
 def test_the_contribution_of_a_feature_that_does_not_exist_is_refused(feature: Any) -> None:
     X, y, qid = _problem(30)
@@ -300,11 +281,6 @@ def test_the_contribution_of_a_feature_that_does_not_exist_is_refused(feature: A
     with pytest.raises(ParameterError, match=r"a number from 0 to 2, or a name: x0, x1, x2\."):
         model.contribution(feature)
     assert model.contribution("x1").value.tolist() == model.contribution(1).value.tolist()
-
-
-def test_ndcg_weights_need_grades() -> None:
-    with pytest.raises(FeedbackError, match=r"^RankBoost\(weighting='NDCG'\) learns from Grades"):
-        RankBoost(weighting="NDCG").fit_feedback(np.eye(2), Pairs([0], [1]))
 
 
 @pytest.mark.filterwarnings("ignore:RankBoost gives every training row the same score")

@@ -137,12 +137,6 @@ def test_without_intercept_it_is_least_squares_through_the_origin() -> None:
     assert model.intercept_ == 0.0
 
 
-def test_a_basic_solution_with_a_ridge_is_refused() -> None:
-    problem = make_problem()
-    with pytest.raises(rw.exceptions.ParameterError, match="leaves one minimizer"):
-        rw.RidgeRanker(solution="basic", alpha=0.1).fit(problem.X, problem.y)
-
-
 @pytest.mark.parametrize(
     "options",
     [

@@ -223,14 +223,6 @@ def test_default_steps_are_steady_from_pass_to_pass() -> None:
     assert abs(one - other) < 0.01
 
 
-def test_undeclared_grades_are_refused() -> None:
-    stream = OnlineKeepRank().partial_fit([[0.0]], [0], classes=[0, 1])
-    with pytest.raises(DataError, match="grade 2 was not declared"):
-        stream.partial_fit([[1.0]], [2])
-    with pytest.raises(DataError, match="differ"):
-        stream.partial_fit([[1.0]], [1], classes=[0, 1, 2])
-
-
 def test_a_refused_first_call_begins_nothing() -> None:
     stream = OnlineKeepRank()
     with pytest.raises(DataError, match="grade 2 was not declared"):

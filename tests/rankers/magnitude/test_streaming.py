@@ -10,7 +10,7 @@ import pytest
 from scipy import sparse
 
 import rankwright as rw
-from rankwright.exceptions import DataError, ParameterError
+from rankwright.exceptions import ParameterError
 from rankwright.testing.inputs import make_problem
 
 
@@ -61,12 +61,6 @@ def test_a_fit_that_was_saved_cannot_go_on(rows: Any, tmp_path: Path) -> None:
     rw.save(rw.MPRank().fit(rows.X, rows.y), tmp_path / "m.rw")
     with pytest.raises(ParameterError, match="Start with partial_fit"):
         rw.load(tmp_path / "m.rw").partial_fit(rows.X, rows.y)
-
-
-def test_a_query_keeps_its_weight() -> None:
-    model = rw.MPRank().partial_fit([[1.0], [2.0]], [1, 2], qid=["a", "a"], query_weight=[2.0])
-    with pytest.raises(DataError, match="had weight 2 before"):
-        model.partial_fit([[1.0]], [1.0], qid=["a"], query_weight=[3.0])
 
 
 def test_what_has_no_closed_form_in_one_pass_does_not_stream() -> None:

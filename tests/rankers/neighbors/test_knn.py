@@ -116,12 +116,6 @@ def test_knn_takes_the_neighbors_of_least_shrunken_loss(shrinkage: float) -> Non
     assert set(model.feature_) == set(np.argsort(shrunken)[:4])
 
 
-def test_counts_below_zero_are_refused() -> None:
-    X, y, _ = ratings()
-    with pytest.raises(rw.exceptions.ParameterError, match="feature_count"):
-        rw.NearestNeighbor(shrinkage=1.0, feature_count=-np.ones(10)).fit(X, y)
-
-
 @pytest.mark.filterwarnings("ignore:.*columns hold a value")
 @pytest.mark.parametrize("absent", ["zero", "abstain"])
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import pytest
 from sklearn.pipeline import make_pipeline
 
 import rankwright as rw
-from rankwright.exceptions import ParameterError
 
 NAN = float("nan")
 
@@ -68,11 +67,6 @@ def test_averages_of_more_than_the_training_rows_may_be_given() -> None:
     np.testing.assert_array_equal(model.mean_, 3.0)
 
 
-def test_averages_of_the_wrong_length_are_refused() -> None:
-    with pytest.raises(ParameterError, match="feature_mean has 3 numbers and X has 12"):
-        rw.VSIM(feature_mean=[1.0, 2.0, 3.0]).fit(*ratings())
-
-
 def test_a_csr_matrix_may_abstain_where_it_stores_nothing() -> None:
     from scipy.sparse import csr_array
 
@@ -129,8 +123,3 @@ def test_where_nothing_is_unseen_both_readings_agree() -> None:
         rw.VSIM(unseen=how).fit(full, y).decision_function(full) for how in ("zero", "skip")
     )
     np.testing.assert_allclose(zero, skip, rtol=1e-12)
-
-
-def test_zeros_for_unseen_rows_leave_no_feature_out() -> None:
-    with pytest.raises(ParameterError, match="has no effect"):
-        rw.VSIM(unseen="zero", over="rated").fit(*ratings())

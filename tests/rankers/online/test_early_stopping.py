@@ -10,7 +10,6 @@ from sklearn.base import clone
 
 import rankwright as rw
 from rankwright import evaluate
-from rankwright.exceptions import ParameterError
 
 RANKERS = [
     rw.PRank(),
@@ -77,8 +76,3 @@ def test_the_kept_pass_is_where_partial_fit_continues() -> None:
 def test_without_an_eval_set_rows_of_held_out_queries_are_not_learned_from() -> None:
     model = rw.PRank(early_stopping=2, max_iter=3).fit(*TRAIN[:2], qid=TRAIN[2])
     assert model.n_seen_ == 100 * model.best_iteration_  # two of twelve queries are held out
-
-
-def test_an_ensemble_makes_one_pass_and_refuses_an_eval_set() -> None:
-    with pytest.raises(ParameterError, match="OAPBPM does not train in rounds"):
-        rw.OAPBPM().fit(*TRAIN[:2], eval_set=VALID[:2])

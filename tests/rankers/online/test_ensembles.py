@@ -15,7 +15,6 @@ from rankwright import (
     KernelPRank,
     OAPBagging,
     OAPVoting,
-    ParameterError,
     PRank,
     WidrowHoff,
 )
@@ -218,14 +217,6 @@ def test_a_share_tau_of_the_rows_is_seen() -> None:
     assert abs(share - 0.3) < 0.005
     poisson = OAPBPM(n_estimators=50, sampling="poisson", random_state=0).fit(X, y)
     assert abs((poisson.n_correct_.sum() + poisson.n_mistakes_) / (50 * 3000) - 1.0) < 0.02
-
-
-@pytest.mark.parametrize(
-    "bad", [{"tau": 0.0}, {"tau": 1.5}, {"estimator": "PRank"}, {"n_estimators": 0}]
-)
-def test_impossible_parameters_are_refused(bad: Any) -> None:
-    with pytest.raises(ParameterError, match=next(iter(bad))):
-        OAPBPM(**bad).fit([[1.0], [2.0]], [1, 2])
 
 
 @pytest.mark.parametrize("estimator", [None, BayesianPRank(degree=2), KernelPRank(gamma=0.5)])

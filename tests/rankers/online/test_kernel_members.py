@@ -10,7 +10,7 @@ import pytest
 from sklearn.base import clone
 
 import rankwright as rw
-from rankwright import OAPBPM, DataError, KernelPRank, OAPBagging, OAPVoting
+from rankwright import OAPBPM, KernelPRank, OAPBagging, OAPVoting
 from rankwright.rankers.online.base import kernels
 from rankwright.rankers.online.members import cutoffs
 
@@ -136,9 +136,3 @@ def test_what_is_saved_comes_back_and_goes_on(tmp_path: Path) -> None:
         for ranker in (model, back):
             ranker.partial_fit(X[100:], y[100:])
         np.testing.assert_array_equal(back.members_dual_coef_, model.members_dual_coef_)
-
-
-def test_a_precomputed_kernel_must_be_square() -> None:
-    X, y = stream()
-    with pytest.raises(DataError, match="square"):
-        OAPBPM(estimator=KernelPRank(kernel="precomputed")).fit(rbf(X, X)[:, :50], y)
