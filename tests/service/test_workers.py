@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from tests.service.processes import Server
 from tests.service.test_shutdown import started
+from tests.service.test_who_may_do_what import OPEN, PAGES, STRANGERS, WALK, is_unsafe, refused
 
 import rankwright as rw
 from rankwright.client import Client, ServiceError
@@ -114,6 +115,20 @@ def test_rights_are_those_of_one_process(server):
     server.process.send_signal(signal.SIGHUP)
     while status("POST", "/v1/rank", RANK, json=rank) != 200 and time.monotonic() < deadline:
         time.sleep(0.02)
+
+
+@pytest.mark.parametrize("who", [*STRANGERS, "rank", "admin"])
+def test_every_endpoint_needs_the_rights_that_it_needs_in_one_process(server, who):
+    headers = STRANGERS.get(who, {"authorization": f"Bearer {who[0] * 32}"})
+    wrong = []
+    with httpx.Client(base_url=server.url) as client:
+        for endpoint, needed in WALK.items():
+            may = needed is OPEN or needed == who or who == "admin"
+            if endpoint in PAGES and is_unsafe(endpoint):
+                may = False
+            if refused(client, endpoint, headers) is may:
+                wrong.append(endpoint)
+    assert wrong == []
 
 
 def test_a_worker_tells_a_browser_what_is_wrong(demo):

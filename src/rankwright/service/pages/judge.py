@@ -130,6 +130,7 @@ class JudgePages:
 
     async def answer(self, request: Request) -> Response:
         """Log a judgment and show the next item."""
+        require(request, "judge")
         form = await read_form(request)
         mode = _mode(form)
         documents = [form[name] for name in ("document", "other") if form.get(name)]
@@ -151,6 +152,7 @@ class JudgePages:
 
     async def undo(self, request: Request) -> Response:
         """Log that the judge's last answer is taken back, and show its item again."""
+        require(request, "judge")
         form = await read_form(request)
         try:
             judgment = self.judging.undo(self._named(request), _mode(form))
@@ -229,7 +231,6 @@ class JudgePages:
     async def _logged(
         self, request: Request, form: dict[str, str], judgment: Judgment, said: str
     ) -> Response:
-        require(request, "judge")
         judge = self._named(request)
         key = form.get("key", "")
         if not re.fullmatch(r"[\w-]{8,64}", key):
