@@ -14,7 +14,14 @@ from rankwright.scoring.linear import Additive, Deviations, FilledAverage, Linea
 from rankwright.scoring.network import Network, n_weights
 from rankwright.scoring.ordinal import Ordinal, Prototypes, Votes
 from rankwright.scoring.sums import Sum
-from rankwright.scoring.transforms import Affine, Mapped, Monomials, Polynomial, QueryScale
+from rankwright.scoring.transforms import (
+    Affine,
+    LevelNumbers,
+    Mapped,
+    Monomials,
+    Polynomial,
+    QueryScale,
+)
 from rankwright.scoring.trees import Trees
 
 Random = np.random.Generator
@@ -177,6 +184,15 @@ def by_query(rng: Random) -> SavedScorer:
     return SavedScorer("Pipeline", scorer, (QueryScale(scorer.n_features, method),))
 
 
+def levels(rng: Random) -> Mapped:
+    """Categorical trees of numbers of levels, which are columns of 0 and 1 in the rows."""
+    scorer = categorical(rng)
+    sizes = rng.integers(2, 7, int(rng.integers(1, scorer.n_inputs + 1)))
+    n_others = scorer.n_inputs - len(sizes)
+    stop = n_others + np.cumsum(sizes)
+    return Mapped(LevelNumbers(int(stop[-1]), stop - sizes, stop), scorer)
+
+
 def of_width(build: Callable[[Random], Any], n: int, rng: Random) -> Any:
     """A random scorer of n features."""
     while (scorer := build(rng)).n_features != n:
@@ -225,6 +241,7 @@ KINDS: dict[str, Callable[[Random], Any]] = {
     "trees": trees,
     "trees after a scaler": scaled_trees,
     "categorical trees": categorical,
+    "categorical trees of levels in columns": levels,
     "ordinal": ordinal,
     "network": network,
     "kernel expansion": kernel,

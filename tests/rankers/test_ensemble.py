@@ -286,3 +286,24 @@ def test_a_member_without_explanations_is_named() -> None:
     with pytest.raises(AttributeError, match="'kernel'"):
         _ = model.feature_importances_
     assert not hasattr(model, "feature_importances_")
+
+
+def test_members_behind_a_decoder_explain_the_columns() -> None:
+    rng = np.random.default_rng(4)
+    brand, price, qid = rng.integers(0, 8, 400), rng.normal(size=400), np.repeat(range(20), 20)
+    X = np.column_stack([brand[:, None] == np.arange(8), price]).astype(float)
+    y = (np.array([0, 2, 1, 0, 2, 1, 0, 1])[brand] + (price > 0)).astype(float)
+    trees = rw.LambdaMART(n_estimators=15, min_samples_leaf=1, categorical_features=[1])
+    levels = rw.RankPipeline([("levels", rw.rankers.OneHotDecoder()), ("rank", trees)])
+    plain = rw.LambdaMART(n_estimators=15, min_samples_leaf=1)
+    model = rw.RankEnsemble([("levels", levels), ("plain", plain)]).fit(X, y, qid=qid)
+    values = model.shap_values(X)
+    whole = values.sum(axis=1) + model.expected_value_
+    np.testing.assert_allclose(whole, model.decision_function(X), atol=1e-9)
+    behind = rw.RankEnsemble.from_fitted([model.members_[0]]).shap_values(X)
+    assert not behind[:, :8][X[:, :8] == 0].any()  # what belongs to a category is its level's
+    np.testing.assert_allclose(model.feature_importances_.sum(), 1.0)
+    assert (model.feature_importances_[:8] > 0).all()
+    pair = model.explain(X[0], X[1])
+    scores = model.decision_function(X[:2])
+    assert pair.difference == pytest.approx(scores[0] - scores[1])

@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.sparse import csr_matrix
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import rankwright as rw
@@ -84,6 +86,88 @@ def test_query_normalizer_keeps_the_contract_of_a_transformer(
 @parametrize_with_checks([rw.rankers.PolynomialMap()])
 def test_polynomial_map_keeps_the_contract_of_a_transformer(estimator: Any, check: Any) -> None:
     check(estimator)
+
+
+@parametrize_with_checks([rw.rankers.OneHotDecoder()])
+def test_one_hot_decoder_keeps_the_contract_of_a_transformer(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+def one_hot(numbers: np.ndarray, n: int) -> np.ndarray:
+    return (numbers[:, None] == np.arange(1, n + 1)).astype(float)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_numbers_of_levels_come_back(sparse: bool) -> None:
+    rng = np.random.default_rng(1)
+    brand, color, price = rng.integers(1, 9, 200), rng.integers(1, 6, 200), rng.normal(size=200)
+    flags = rng.integers(0, 2, (200, 2))
+    X = np.column_stack([one_hot(brand, 8), price, flags, one_hot(color, 5)])
+    given = csr_matrix(X) if sparse else X
+    decoder = rw.rankers.OneHotDecoder().fit(given)
+    assert decoder.categories_.tolist() == [[0, 8], [11, 16]]
+    decoded = np.column_stack([price, flags, brand, color])
+    np.testing.assert_array_equal(decoder.transform(given), decoded)
+    X[0, 0:8], X[1, 0:8] = 0, 1  # no level, and several
+    np.testing.assert_array_equal(decoder.transform(X)[:2, 3], [0, 1])
+
+
+def test_columns_that_are_no_levels_stay() -> None:
+    rng = np.random.default_rng(2)
+    X = np.column_stack([one_hot(rng.integers(0, 6, 90), 5), rng.normal(size=90)])  # rows without 1
+    decoder = rw.rankers.OneHotDecoder().fit(X)
+    assert decoder.categories_.shape == (0, 2)
+    np.testing.assert_array_equal(decoder.transform(X), X)
+    few = one_hot(rng.integers(1, 5, 90), 4)
+    assert len(rw.rankers.OneHotDecoder().fit(few).categories_) == 0
+    assert len(rw.rankers.OneHotDecoder(min_levels=4).fit(few).categories_) == 1
+
+
+@pytest.mark.parametrize(
+    ("categories", "words"),
+    [([(0, 9)], "X has 3 columns"), ([(2, 1)], "ascending order"), ("all", "a list of pairs")],
+)
+def test_wrong_columns_of_categories_are_refused(categories: Any, words: str) -> None:
+    with pytest.raises(rw.RankwrightError, match=words):
+        rw.rankers.OneHotDecoder(categories=categories).fit(np.eye(3))
+
+
+def test_trees_behind_a_decoder_are_trees_of_categories(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    brand, price, qid = rng.integers(1, 41, 900), rng.normal(size=900), np.repeat(range(45), 20)
+    effect = rng.normal(size=41)
+    y = np.digitize(effect[brand] + price, [-0.5, 0.5, 1.5])
+    columns = np.column_stack([price, one_hot(brand, 40)])
+    trees = rw.LambdaMART(n_estimators=20, categorical_features=[1])
+    model = rw.RankPipeline([("levels", rw.rankers.OneHotDecoder()), ("rank", trees)])
+    model.fit(columns, y, qid=qid)
+    own = clone(trees).fit(np.column_stack([price, brand]), y, qid=qid)
+    wanted = own.decision_function(np.column_stack([price, brand]))
+    np.testing.assert_array_equal(model.decision_function(columns), wanted)
+    rw.save(model, tmp_path / "model.rw")
+    for read in (rw.load, rw.load_scorer):
+        found = read(tmp_path / "model.rw").decision_function(columns)
+        np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("queries", [False, True])
+def test_the_ranker_of_a_pipeline_stops_by_rows_that_pass_the_other_steps(queries: bool) -> None:
+    data, other = make_problem(n_queries=30), make_problem(15, seed=1)
+    stopping = rw.EarlyStopping(n_iter_no_change=3)
+    trees = rw.LambdaMART(n_estimators=60, min_samples_leaf=1, early_stopping=stopping)
+    scaler = rw.QueryNormalizer() if queries else StandardScaler()
+    model = rw.RankPipeline([("scale", scaler), ("rank", trees)])
+    valid = {"eval_set": (other.X, other.y), "eval_qid": other.qid}
+    model.fit(data.X, data.y, qid=data.qid, **valid)
+    by_query = [{"qid": part.qid} if queries else {} for part in (data, other)]
+    X = clone(scaler).fit_transform(data.X, **by_query[0])
+    V = clone(scaler).fit(data.X).transform(other.X, **by_query[1])
+    alone = clone(trees).fit(X, data.y, qid=data.qid, eval_set=(V, other.y), eval_qid=other.qid)
+    assert 0 < len(alone.alpha_) < 60
+    np.testing.assert_array_equal(model[-1].validation_, alone.validation_)
+    np.testing.assert_array_equal(
+        model.decision_function(data.X, data.qid), alone.decision_function(X)
+    )
 
 
 def test_before_prank_it_is_the_kernel_and_it_can_be_saved(tmp_path: Path) -> None:

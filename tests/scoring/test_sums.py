@@ -15,7 +15,7 @@ from rankwright.scoring.linear import Additive, Linear, Slopes
 from rankwright.scoring.network import Network, n_weights
 from rankwright.scoring.ordinal import Ordinal
 from rankwright.scoring.sums import Sum
-from rankwright.scoring.transforms import Affine, Mapped
+from rankwright.scoring.transforms import Affine, LevelNumbers, Mapped
 from rankwright.scoring.trees import Trees
 
 N = 3  # features
@@ -162,3 +162,18 @@ def test_a_sum_needs_terms_of_one_width() -> None:
         Sum((Linear(np.ones(2)), Linear(np.ones(3))), np.ones(2))
     with pytest.raises(DataError, match="empty"):
         Sum((), np.ones(0))
+
+
+@pytest.mark.parametrize("first", [(1, 4), (2, 4)], ids=["equal maps", "other maps"])
+def test_trees_behind_equal_maps_become_one_list(first: tuple[int, int]) -> None:
+    rng = np.random.default_rng(0)
+    maps = [LevelNumbers(7, np.array(ends), np.array([4, 7])) for ends in ((1, 4), first)]
+    terms = [
+        Mapped(step, random_models.of_width(random_models.categorical, step.n_outputs, rng))
+        for step in maps
+    ]
+    merged = Sum(tuple(terms), np.array([0.5, 2.0])).merged
+    assert len(merged.terms) == (1 if first == (1, 4) else 2)
+    X = np.column_stack([rng.normal(size=50) * 9, rng.integers(0, 2, (50, 6))])
+    wanted = 0.5 * terms[0].decision_function(X) + 2.0 * terms[1].decision_function(X)
+    np.testing.assert_allclose(merged.decision_function(X), wanted, rtol=1e-12)

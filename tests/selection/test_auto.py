@@ -17,6 +17,7 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import rankwright as rw
+from rankwright.data import make_shop
 from rankwright.exceptions import (
     ConvergenceWarning,
     DataError,
@@ -366,3 +367,35 @@ def test_quality_1_fits_trees_that_stop_by_queries_of_their_own() -> None:
     few = data.take(np.arange(200))
     model = rw.AutoRanker(quality=1).fit(few.X, few.y, qid=few.qid)
     assert model.best_name_ == "RankSVM"
+
+
+def test_trees_get_the_levels_of_categories(tmp_path: Path, capsys: Any) -> None:
+    shop = make_shop(60, random_state=0)
+    shop.write(tmp_path / "shop.csv")
+    items = rw.read_items(tmp_path / "shop.csv", kinds={"orders_after": "drop"})
+    model = rw.AutoRanker(quality=2, verbose=1).fit(items.X, items.y, qid=items.qid)
+    assert "trees take as levels of a category: columns " in capsys.readouterr().err
+    members = dict(model.best_estimator_._fitted_members())
+    by_level = [one for name, one in members.items() if name.startswith("LambdaMART")]
+    named = [[items.feature_names[i] for i in one[0].categories_[0]] for one in by_level]
+    assert by_level
+    assert {pair[0].partition("=")[0] for pair in named} == {"category"}
+    terms = [type(term).__name__ for term in model.best_estimator_._fitted_scorer().merged.terms]
+    assert terms.count("Mapped") == 1  # all trees of levels are one list
+    wanted = model.decision_function(items.X)
+    rw.save(model, tmp_path / "model.rw")
+    for read in (rw.load, rw.load_scorer):
+        found = read(tmp_path / "model.rw").decision_function(items.X)
+        np.testing.assert_array_equal(found, wanted)
+    certificate = rw.export(model, tmp_path / "model.onnx", to="onnx", check=items.X)
+    assert certificate.status == "exact"
+    assert " trees; " in model.summary()
+
+
+def test_columns_stay_columns_for_a_target_that_would_repeat_levels() -> None:
+    X = np.column_stack([np.eye(6)[np.arange(120) % 6], np.arange(120) % 7])
+    y, qid = np.arange(120) % 3, np.arange(120) // 10
+    for target, is_pipeline in ((None, True), ("onnx", True), ("sql", False)):
+        model = rw.AutoRanker(quality=2, deploy_to=target).fit(X, y, qid=qid)
+        tried = dict(model.estimators_)
+        assert isinstance(tried["LambdaMART"], rw.RankPipeline) == is_pipeline

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from rankwright.exports.target import Files, Options, Reading, Target
 from rankwright.scoring.kernel import KernelExpansion, KernelValues
 from rankwright.scoring.linear import Deviations, Linear, Slopes
 from rankwright.scoring.network import Network, unpack_layers
-from rankwright.scoring.transforms import QueryScale, folded
+from rankwright.scoring.transforms import LevelNumbers, QueryScale, folded
 
 MAX_ROWS, MAX_PAIRS = 4000, 200_000
 N_RANDOM = 500
@@ -189,15 +189,32 @@ def generated_rows(form: Form, random_state: int = 0) -> tuple[FloatArray, Any]:
     if form.takes_nan:
         X[rng.random(X.shape) < 0.15] = np.nan
     X = np.vstack([X, more])
+    for columns in _level_columns(form):  # one level in most rows, none or two in some
+        levels = np.eye(columns.stop - columns.start)
+        X[:, columns] = rng.permutation(np.resize(levels, (len(X), len(levels))))
+        odd = rng.random(len(X)) < 0.1
+        X[odd, columns] = rng.integers(0, 2, (int(odd.sum()), len(levels)))
     needs_queries = any(isinstance(step, QueryScale) for step in form.steps)
     return X, np.arange(len(X)) // QUERY_ROWS if needs_queries else None
 
 
+def _level_columns(form: Form) -> list[slice]:
+    """The columns of 0 and 1 that are levels of a category to some term."""
+    steps = (step for term in form.terms for step in term.steps if isinstance(step, LevelNumbers))
+    return [columns for step in steps for columns in step.categories]
+
+
 def _splits(form: Form) -> Iterator[Branch]:
-    """The splits on raw features."""
+    """The splits on raw features, without those on levels."""
     for term in form.terms:
-        if isinstance(term.body, Forest) and not term.steps:
-            yield from term.body.splits()
+        others = None
+        if len(term.steps) == 1 and isinstance(term.steps[0], LevelNumbers):
+            others = term.steps[0].others
+        for split in term.body.splits() if isinstance(term.body, Forest) else ():
+            if not term.steps:
+                yield split
+            elif others is not None and split.feature < len(others):
+                yield replace(split, feature=int(others[split.feature]))
 
 
 def _next_to(values: list[float]) -> FloatArray:

@@ -17,7 +17,7 @@ from rankwright.scoring.kernel import Kernel, KernelExpansion, KernelValues
 from rankwright.scoring.linear import Deviations, Linear, Slopes, WithDeviations
 from rankwright.scoring.network import unpack_layers
 from rankwright.scoring.ordinal import Votes
-from rankwright.scoring.transforms import Affine, Monomials
+from rankwright.scoring.transforms import Affine, LevelNumbers, Monomials
 
 MAX_LENGTH = 1_000_000  # characters; SQLite's default limit of a statement
 LONG_SUM = 64  # parsers have limits of depth: longer sums are added in halves
@@ -107,6 +107,9 @@ def _stepped(step: Transform, xs: list[Text], language: Language) -> list[Text]:
         return [_scaled(step, i, x, language) for i, x in enumerate(xs)]
     if isinstance(step, Monomials):
         return _products(step, xs, language)
+    if isinstance(step, LevelNumbers):
+        numbers = [_level_number(columns, xs, language) for columns in step.categories]
+        return [*(xs[i] for i in step.others), *numbers]
     if isinstance(step, KernelValues):
         return [_kernel(step.kernel, xs, row, language) for row in step.support]
     assert isinstance(step, WithDeviations)
@@ -130,6 +133,14 @@ def _products(step: Monomials, xs: list[Text], language: Language) -> list[Text]
         terms = [language.number(factor), *(xs[i] for i in chosen)]
         texts.append(f"({' * '.join(terms)})")
     return texts
+
+
+def _level_number(columns: slice, xs: list[Text], language: Language) -> Text:
+    """The number of the first column that is 1; 0 without one."""
+    text = language.number(0.0)
+    for number, x in reversed([*enumerate(xs[columns], 1)]):
+        text = language.choose(language.member(x, (1.0,)), language.number(number), text)
+    return text
 
 
 def kernel_text(kernel: Kernel, xs: list[Text], values: list[Text], language: Language) -> Text:

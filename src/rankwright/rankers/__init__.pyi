@@ -32,6 +32,7 @@ from .online.ensembles import OAPVoting as OAPVoting
 from .online.kernel_prank import KernelPRank as KernelPRank
 from .online.prank import PRank as PRank
 from .online.voted import VotedPRank as VotedPRank
+from .preprocessing import OneHotDecoder as OneHotDecoder
 from .preprocessing import OnlineScaler as OnlineScaler
 from .preprocessing import PolynomialMap as PolynomialMap
 from .preprocessing import QueryNormalizer as QueryNormalizer

@@ -26,7 +26,9 @@ from rankwright.rankers.base import Ranker
 from rankwright.rankers.deployment import kinds_of
 from rankwright.rankers.foreign_names import explains_names
 from rankwright.rankers.preprocessing import (
+    OneHotDecoder,
     QueryNormalizer,
+    RankPipeline,
     flat_steps,
     is_known,
     is_scaler,
@@ -36,12 +38,13 @@ from rankwright.rankers.schema import Holds, floats
 from rankwright.scoring.base import Matrix, Scorer
 from rankwright.scoring.linear import Linear
 from rankwright.scoring.sums import Sum
-from rankwright.scoring.transforms import Mapped
+from rankwright.scoring.transforms import LevelNumbers, Mapped
 
 if TYPE_CHECKING:
     from rankwright.rankers.boosting.ensemble import PairExplanation
 
-SCALERS = (StandardScaler, MinMaxScaler, MaxAbsScaler, QueryNormalizer)
+# Steps behind which missing values are still missing.
+KEEP_MISSING = (StandardScaler, MinMaxScaler, MaxAbsScaler, QueryNormalizer, OneHotDecoder)
 STILL = 1e-12  # of the size of scores: a smaller deviation is rounding
 
 Members = list[tuple[str, Any]]
@@ -298,7 +301,11 @@ class RankEnsemble(Ranker):
         self._use_given()
         total = np.zeros(self.n_features_in_)
         for weight, (name, model) in zip(self.weights_, self._fitted_members(), strict=True):
-            own = getattr(_steps(model)[-1], "feature_importances_", None)
+            *steps, ranker = _steps(model)
+            own = getattr(ranker, "feature_importances_", None)
+            numbers = _level_numbers(steps)
+            if own is not None and numbers is not None:
+                own = numbers.spread(own[None, :])[0]
             if weight and (own is None or len(own) != len(total)):
                 raise AttributeError(
                     f"the member {name!r} ({_kind(model)}) of RankEnsemble has no "
@@ -466,6 +473,13 @@ def _term(name: str, model: BaseEstimator) -> Scorer:
     return scorer
 
 
+def _level_numbers(steps: list[Any]) -> LevelNumbers | None:
+    """What a decoder does that is the only step before a ranker."""
+    if len(steps) != 1 or not isinstance(steps[0], OneHotDecoder):
+        return None
+    return steps[0]._transform()
+
+
 def _member_shapley(
     name: str, model: BaseEstimator, X: Matrix, centered: bool
 ) -> tuple[FloatArray, float]:
@@ -476,6 +490,12 @@ def _member_shapley(
     from rankwright.rankers.boosting.explain import Explained
 
     *steps, ranker = _steps(model)
+    numbers = _level_numbers(steps)
+    if numbers is not None:
+        rows = X if isinstance(X, np.ndarray) else X.toarray()
+        behind = RankPipeline([("rank", ranker)])
+        values, base = _member_shapley(name, behind, numbers.transform(rows), centered)
+        return numbers.spread(values, rows), base
     if all(map(is_scaler, steps)) and "unknown" not in ranker._score_kinds():
         for step in steps:
             transform: Any = transform_of(step)
@@ -549,11 +569,11 @@ def _is_fitted(member: BaseEstimator) -> bool:
 
 
 def allows_nan(member: BaseEstimator) -> bool:
-    """Whether it takes NaN: its ranker does, or a step that is no scaler may fill them."""
+    """Whether it takes NaN: its ranker does, or a step may fill them."""
     *steps, ranker = _steps(member)
     if not all(get_tags(step).input_tags.allow_nan for step in steps):
         return False
-    fills = any(not isinstance(step, SCALERS) for step in steps)
+    fills = any(not isinstance(step, KEEP_MISSING) for step in steps)
     return fills or bool(get_tags(ranker).input_tags.allow_nan)
 
 

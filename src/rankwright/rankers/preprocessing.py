@@ -7,24 +7,27 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn import config_context
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
+from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from rankwright._typing import FloatArray, IntArray, MatrixLike
+from rankwright._typing import FloatArray, IntArray, Matrix, MatrixLike
 from rankwright.data.columns import Encoding
 from rankwright.data.inputs import checked_rows, encoded_words
 from rankwright.data.items import Items
 from rankwright.data.queries import Queries
+from rankwright.exceptions import DataError
 from rankwright.features.encoder import TableEncoder
 from rankwright.features.feature_set import FeatureSet
 from rankwright.features.fitted import FittedFeatures
 from rankwright.rankers import schema
+from rankwright.rankers.early_stopping import rows_and_grades
 from rankwright.scoring.base import Transform, row_blocks
-from rankwright.scoring.transforms import Affine, Polynomial, QueryScale
+from rankwright.scoring.transforms import Affine, LevelNumbers, Polynomial, QueryScale
 
 ENCODERS = (TableEncoder, FeatureSet)  # steps that turn tables into rows
 IDLE = (None, "passthrough")  # steps of a pipeline that change nothing
@@ -256,6 +259,139 @@ class PolynomialMap(RowTransformer):
         return Polynomial(self.n_features_in_, int(self.degree), gamma, coef0)
 
 
+class OneHotDecoder(RowTransformer):
+    """Turn columns of 0 and 1, one for each level of a category, back into numbers of levels.
+
+    Linear rankers need a column for each level. Trees do better with the level itself: they put
+    any set of levels on one side of a split (``categorical_features`` of :class:`LambdaMART`). With
+    this step in front of trees, both learn from one matrix. The other columns come first, in their
+    order, then one column for each category: 1 is its first level, 0 is none of them.
+
+    Parameters
+    ----------
+    categories : list of (first, stop) pairs, or None
+        The columns of each category: from ``first`` up to, not including, ``stop``. None finds
+        them: neighbors that hold 0 and 1 only, exactly one 1 in each row.
+    min_levels : int >= 2, default 5
+        The fewest levels of a category that is found. Trees see few levels as well as columns.
+
+    Attributes
+    ----------
+    categories_ : (n_categories, 2) array
+        The first column of each category, and the one after its last.
+    n_features_in_ : int
+    feature_names_in_ : (n_features,) array of str, if X has column names
+
+    See Also
+    --------
+    rankwright.features.TableEncoder : makes such columns from text.
+
+    Examples
+    --------
+    >>> rows = [[7.0, 1.0, 0.0, 0.0], [9.0, 0.0, 0.0, 1.0], [8.0, 0.0, 1.0, 0.0]]
+    >>> OneHotDecoder(min_levels=3).fit_transform(rows)
+    array([[7., 1.],
+           [9., 3.],
+           [8., 2.]])
+    """
+
+    _checks: ClassVar = {"ensure_all_finite": "allow-nan", "accept_sparse": "csr"}
+    _constraints: ClassVar = {
+        "categories": schema.optional(
+            schema.Constraint(
+                "a list of pairs (first, stop) of columns in ascending order",
+                lambda value: _are_column_ranges(value),
+            )
+        ),
+        "min_levels": schema.at_least(2),
+    }
+
+    categories_: IntArray
+
+    def __init__(
+        self, *, categories: list[tuple[int, int]] | None = None, min_levels: int = 5
+    ) -> None:
+        self.categories = categories
+        self.min_levels = min_levels
+
+    def fit(self, X: MatrixLike, y: ArrayLike | None = None) -> Self:
+        """Find the columns of each category, unless they were given."""
+        schema.check_parameters(self)
+        rows = self._rows(X, reset=True)
+        given = self.categories
+        found = one_hot_columns(rows, self.min_levels) if given is None else given
+        self.categories_ = np.array(found, np.int64).reshape(-1, 2)
+        if self.categories_.max(initial=0) > self.n_features_in_:
+            raise DataError(
+                f"OneHotDecoder: categories={given!r}, but X has {self.n_features_in_} columns.",
+                fix="Give the columns of X.",
+            )
+        return self
+
+    def transform(self, X: MatrixLike) -> FloatArray:
+        """Return the other columns, then the number of the level of each category."""
+        check_is_fitted(self, "n_features_in_")
+        rows, transform = self._rows(X, reset=False), self._transform()
+        if transform is None:
+            return rows if isinstance(rows, np.ndarray) else rows.toarray()
+        return transform.transform(rows)
+
+    def _transform(self) -> LevelNumbers | None:
+        if not len(self.categories_):
+            return None
+        first, stop = np.ascontiguousarray(self.categories_.T)
+        return LevelNumbers(self.n_features_in_, first, stop)
+
+    @classmethod
+    def learned(cls) -> Mapping[str, schema.Learned]:
+        """Every learned attribute, with what it may be."""
+        return {**super().learned(), "categories_": schema.integers("n_categories", 2, low=0)}
+
+
+def one_hot_columns(X: Matrix, min_levels: int) -> list[tuple[int, int]]:
+    """Neighboring columns of 0 and 1 that have exactly one 1 in each row: (first, stop) of each.
+
+    >>> one_hot_columns(np.array([[0, 1, 0, 5], [1, 0, 1, 2], [1, 1, 0, 3]]), 2)
+    [(1, 3)]
+    """
+    columns: Any = X.T if isinstance(X, np.ndarray) else X.tocsc()
+    n_rows, n_columns = X.shape
+    found: list[tuple[int, int]] = []
+    first, ones = 0, np.zeros(n_rows, np.int64)  # of the columns from first on
+
+    def column(number: int) -> NDArray[Any]:
+        return np.asarray(
+            columns[number]
+            if isinstance(columns, np.ndarray)
+            else columns[:, [number]].toarray()[:, 0]
+        )
+
+    for stop in range(1, n_columns + 1):
+        values = column(stop - 1)
+        is_one = values == 1
+        if not (is_one | (values == 0)).all():
+            first, ones = stop, np.zeros(n_rows, np.int64)
+            continue
+        ones += is_one
+        while ones.max(initial=0) > 1:
+            ones -= column(first) == 1
+            first += 1
+        if n_rows and ones.min() == 1:
+            found.append((first, stop))
+            first, ones = stop, np.zeros(n_rows, np.int64)
+    return [(first, stop) for first, stop in found if stop - first >= min_levels]
+
+
+def _are_column_ranges(value: object) -> bool:
+    if not isinstance(value, list | tuple) or not all(
+        isinstance(pair, list | tuple) and len(pair) == 2 for pair in value
+    ):
+        return False
+    ends = [end for pair in value for end in pair]
+    whole = all(schema.at_least(0).test(end) for end in ends)
+    return whole and ends == sorted(ends) and all(first < stop for first, stop in value)
+
+
 class RankPipeline(Pipeline):  # type: ignore[misc]
     """A pipeline of scikit-learn that ends in a ranker, and can be called like one.
 
@@ -280,14 +416,33 @@ class RankPipeline(Pipeline):  # type: ignore[misc]
     def fit(self, X: MatrixLike, y: ArrayLike | None = None, **params: Any) -> Self:
         """Fit the steps; ``qid`` and ``sample_weight`` go to those that request them.
 
-        ``documents``, ``log`` and ``up_to`` go to a FeatureSet.
+        ``documents``, ``log`` and ``up_to`` go to a FeatureSet. ``eval_set`` and ``eval_qid``, by
+        which the ranker stops, pass through the other steps, which learn nothing from them.
         """
         rows = checked_rows(X)  # before a step of scikit-learn reads beyond a damaged matrix
+        eval_set, eval_qid = params.pop("eval_set", None), params.pop("eval_qid", None)
         with config_context(enable_metadata_routing=True):
-            super().fit(rows, y, **params)
+            if eval_set is None:
+                super().fit(rows, y, **params)
+            else:
+                self._fit_watched(rows, y, params, eval_set, eval_qid)
         if (encoding := encoding_of(self)) is not None:
             name_features(self, encoding.feature_names)
         return self
+
+    def _fit_watched(
+        self, X: Any, y: ArrayLike | None, params: dict[str, Any], eval_set: Any, eval_qid: Any
+    ) -> None:
+        """Fit the steps one after the other, and let the ranker stop by other rows."""
+        rows, grades = rows_and_grades(eval_set, type(self).__name__)
+        rows = checked_rows(rows)
+        *steps, (_, ranker) = self.steps
+        for _, step in steps:
+            if step not in IDLE:
+                X = step.fit_transform(X, y, **_consumed(step, "fit_transform", params))
+                rows = step.transform(rows, **_consumed(step, "transform", {"qid": eval_qid}))
+        given = _consumed(ranker, "fit", params)
+        ranker.fit(X, y, **given, eval_set=(rows, grades), eval_qid=eval_qid)
 
     def _saved_as(self) -> RankPipeline:
         """The pipeline with the ranker that an AutoRanker at its end has chosen."""
@@ -324,6 +479,12 @@ class RankPipeline(Pipeline):  # type: ignore[misc]
             if not hasattr(X, "columns"):  # the features are in the order of training
                 warnings.filterwarnings("ignore", "X does not have valid feature names")
             return getattr(super(), method)(X, *y, **({} if qid is None else {"qid": qid}))
+
+
+def _consumed(step: BaseEstimator, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters that a method of a step requests."""
+    requested = get_routing_for_object(step).consumes(method, params)
+    return {name: value for name, value in params.items() if name in requested}
 
 
 def _standard(scaler: StandardScaler) -> Transform | None:
@@ -363,7 +524,7 @@ def is_known(step: BaseEstimator) -> bool:
 def transform_of(step: BaseEstimator) -> Transform | None:
     """What a fitted transformer of rankwright, or a scaler, does to rows; None if nothing."""
     if isinstance(step, RowTransformer):
-        own: Transform = step._transform()
+        own: Transform | None = step._transform()
         return own
     return next(make(step) for kind, make in _SCALERS.items() if isinstance(step, kind))
 
@@ -379,6 +540,11 @@ def flat_steps(model: BaseEstimator) -> list[Any]:
     if not hasattr(model, "steps"):
         return [model]
     return [inner for _, step in model.steps for inner in flat_steps(step)]
+
+
+def ranker_of(model: BaseEstimator) -> Any:
+    """The ranker at the end of a pipeline, or the model itself."""
+    return flat_steps(model)[-1]
 
 
 def encoder_of(model: BaseEstimator) -> TableEncoder | FeatureSet | None:

@@ -139,12 +139,21 @@ def _network(layers: list[tuple[FloatArray, FloatArray]]) -> Network:
 
 def _group(scorer: Scorer) -> Any:
     """What scorers have in common that can be merged; None if it is merged with none."""
+    if isinstance(scorer, Mapped):
+        behind = _group(scorer.score)
+        return None if behind is None else (scorer.kind, *_content(scorer.map), behind)
     if isinstance(scorer, Additive | Slopes | Trees):
         return scorer.kind, scorer.absent_abstains
     if isinstance(scorer, KernelExpansion):
         return scorer.kind, *scorer.kernel.values().values()
     is_one_layer = isinstance(scorer, Network) and len(scorer.layers) == 3
     return scorer.kind if isinstance(scorer, Linear) or is_one_layer else None
+
+
+def _content(step: RowMap) -> tuple[Any, ...]:
+    """A map as something that equals that of an equal map."""
+    values = step.values().values()
+    return (step.kind, *(v.tobytes() if isinstance(v, np.ndarray) else v for v in values))
 
 
 def _joined(group: list[Weighted]) -> Weighted:
@@ -227,7 +236,15 @@ def _networks(group: list[tuple[float, Network]]) -> Network:
     return _network([(np.concatenate(tables, axis=1), np.concatenate(offsets)), output])
 
 
+def _mapped(group: list[tuple[float, Mapped]]) -> Mapped:
+    """Scorers behind equal maps, as one scorer behind one of them."""
+    factor, score = _joined([(factor, mapped.score) for factor, mapped in group])
+    assert factor == 1.0
+    return Mapped(group[0][1].map, score)
+
+
 _MERGES: dict[str, Callable[[Any], Scorer]] = {
+    Mapped.kind: _mapped,
     Linear.kind: _linear,
     Slopes.kind: _slopes,
     Additive.kind: _additive,

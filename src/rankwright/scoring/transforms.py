@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import combinations_with_replacement
 from math import comb, factorial, prod
 from typing import Any, ClassVar
@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwright._typing import FloatArray, IntArray
+from rankwright._typing import BoolArray, FloatArray, IntArray
 from rankwright.data.queries import Queries
 from rankwright.exceptions import DataError
 from rankwright.scoring.base import Matrix, RowMap, Scorer, Transform, in_blocks
@@ -281,6 +281,90 @@ class Polynomial(Monomials):
 
     def transform(self, X: Matrix, queries: Queries | None = None) -> FloatArray:
         return super().transform(X) * self.factors
+
+
+@dataclass(frozen=True, eq=False)
+class LevelNumbers(RowMap):
+    """Map the columns of 0 and 1 of each category to one column: the number of the level.
+
+    The category ``i`` has the columns from ``first[i]`` up to, not including, ``stop[i]``. Its
+    number is 1 for the first of them, 2 for the second; 0 if none is 1. The other columns come
+    first, in their order, then the categories.
+
+    >>> numbers = LevelNumbers(4, np.array([1]), np.array([4]))
+    >>> numbers.transform(np.array([[9.0, 0.0, 1.0, 0.0], [7.0, 0.0, 0.0, 0.0]]))
+    array([[9., 2.],
+           [7., 0.]])
+    """
+
+    kind: ClassVar[str] = "level_numbers"
+    n_columns: int
+    first: IntArray
+    stop: IntArray
+    _width: ClassVar[str] = "n_columns"
+
+    def __post_init__(self) -> None:
+        self._check_range("n_columns", 1, np.inf)
+        self._check(len(self.first), "it has no category")
+        self._check_arrays(first=("n_categories",), stop=("n_categories",))
+        ends = np.column_stack([self.first, self.stop]).ravel()
+        right = ends[0] >= 0 and ends[-1] <= self.n_columns and (np.diff(ends) >= 0).all()
+        self._check(right, "first, stop: the columns of a category overlap others, or are not in X")
+
+    @property
+    def n_outputs(self) -> int:
+        return self.n_columns - int((self.stop - self.first).sum()) + len(self.first)
+
+    @cached_property
+    def others(self) -> IntArray:
+        """The columns that belong to no category."""
+        inside = np.zeros(self.n_columns + 1, np.int64)
+        np.add.at(inside, self.first, 1)
+        np.add.at(inside, self.stop, -1)
+        return np.flatnonzero(np.cumsum(inside)[:-1] == 0)
+
+    @cached_property
+    def categories(self) -> list[slice]:
+        """The columns of each category."""
+        return [slice(*ends) for ends in zip(self.first.tolist(), self.stop.tolist(), strict=True)]
+
+    def transform(self, X: Matrix, queries: Queries | None = None) -> FloatArray:
+        rows = X if isinstance(X, np.ndarray) else X.toarray()
+        numbers = np.empty((rows.shape[0], self.n_outputs))
+        n_others = len(self.others)
+        numbers[:, :n_others] = rows[:, self.others]
+        for number, columns in enumerate(self.categories, n_others):
+            level, found = self._level(rows, columns)
+            numbers[:, number] = np.where(found, level + 1.0, 0.0)
+        return numbers
+
+    @staticmethod
+    def _level(rows: FloatArray, columns: slice) -> tuple[IntArray, BoolArray]:
+        """The first of these columns that is 1 in each row, and whether there is one."""
+        is_level = rows[:, columns] == 1.0
+        level = is_level.argmax(axis=1)
+        return level, is_level[np.arange(len(level)), level]
+
+    def spread(self, values: FloatArray, X: FloatArray | None = None) -> FloatArray:
+        """What belongs to an output, given to its columns: to the level of a row, or evenly.
+
+        >>> numbers = LevelNumbers(3, np.array([0]), np.array([3]))
+        >>> numbers.spread(np.array([[6.0]]), np.array([[0.0, 1.0, 0.0]]))
+        array([[0., 6., 0.]])
+        >>> numbers.spread(np.array([[6.0]]))
+        array([[2., 2., 2.]])
+        """
+        spread = np.zeros((len(values), self.n_columns))
+        n_others = len(self.others)
+        spread[:, self.others] = values[:, :n_others]
+        for number, columns in enumerate(self.categories, n_others):
+            share = np.ones((len(values), columns.stop - columns.start))
+            if X is not None:
+                level, found = self._level(X, columns)
+                share[found] = 0.0
+                share[found, level[found]] = 1.0
+            spread[:, columns] = values[:, [number]] * share / share.sum(axis=1, keepdims=True)
+        return spread
 
 
 @dataclass(frozen=True, eq=False)

@@ -35,7 +35,7 @@ from rankwright.rankers.deployment import holds, kinds_of
 from rankwright.rankers.early_stopping import EarlyStopping, rows_and_grades
 from rankwright.rankers.ensemble import RankEnsemble, allows_nan, needs_queries
 from rankwright.rankers.foreign_names import explains_names
-from rankwright.rankers.preprocessing import without_encoder
+from rankwright.rankers.preprocessing import one_hot_columns, ranker_of, without_encoder
 from rankwright.runtime import (
     active_engine,
     current_engine,
@@ -67,6 +67,7 @@ from rankwright.selection.weights import learn_weights
 ENSEMBLE = "ensemble"
 FOR_CANDIDATES = 0.9  # of the time limit; the rest is for weights and the ensemble
 REQUEST_ROWS = 100  # of a request, whose time max_score_ms bounds
+FEWEST_LEVELS = 5  # of a category; trees see fewer as well in columns
 
 
 class _OutOfTime(Exception):
@@ -321,12 +322,13 @@ class AutoRanker(BestRanker):
         if isinstance(given, str):
             shape = (len(rows.y), self.n_features_in_)
             first = plan.measures[0]
-            given = default_candidates(first, self.quality, shape, sparse=sparse)
+            found: dict[str, Any] = {"sparse": sparse, "categories": self._categories(rows.X)}
+            given = default_candidates(first, self.quality, shape, **found)
             if sparse and shape[1] > MANY_COLUMNS:
                 fault = f"X is sparse and has {shape[1]:,} columns, more than {MANY_COLUMNS:,}"
                 self._drop(["boosted rankers", "networks", "kernels"], fault)
             if not judged or self.quality == 1:
-                given = unjudged_candidates(shape[0], self.n_queries_in_, sparse=sparse)
+                given = unjudged_candidates(shape, self.n_queries_in_, **found)
         if self.deploy_to is not None:
             given = self._deployable(given)
         unable = {
@@ -348,6 +350,18 @@ class AutoRanker(BestRanker):
             )
         stop = plan.measures[0] if judged else None
         return [(name, scaled(_prepared(clone(one), stop, seed), rows.X)) for name, one in given]
+
+    def _categories(self, X: Any) -> list[tuple[int, int]]:
+        """The columns of each category, unless a target would repeat them at each split."""
+        if hasattr(X, "tocsr") or self.deploy_to not in (None, "onnx"):
+            return []
+        values = np.asarray(X)
+        found = [] if values.dtype.kind not in "fiub" else one_hot_columns(values, FEWEST_LEVELS)
+        names = getattr(self, "feature_names_in_", None)
+        if found:
+            listed = ", ".join(_named_range(names, *columns) for columns in found)
+            self._report(f"trees take as levels of a category: {listed}")
+        return found
 
     def _deployable(self, given: Candidates) -> Candidates:
         """The candidates that the target can hold; if they are combined, all in one model.
@@ -461,8 +475,8 @@ class AutoRanker(BestRanker):
                 train, valid = plan.part(number)
                 models.append(self._fitted(clone(candidate), key, train, valid, work, stop))
             rounds, curve = None, None
-            if stops_early(models[0]) and models[0].validation_ is not None:
-                curves = [model.validation_ for model in models]
+            curves: list[Any] = [getattr(ranker_of(m), "validation_", None) for m in models]
+            if stops_early(models[0]) and curves[0] is not None:
                 rounds, curve = best_round(curves, plan.measures[0].sign)
                 for number, model in enumerate(models):
                     key = f"{name}, fold {number + 1}"
@@ -503,7 +517,7 @@ class AutoRanker(BestRanker):
         saved = None if self.checkpoint is None else self.checkpoint.load(key)
         if saved is not None:
             return saved
-        with watching(model, work, stop):
+        with watching(ranker_of(model), work, stop):
             fit_ranker(model, rows, valid)
         if stop is not None and stop():
             raise _OutOfTime
@@ -521,13 +535,14 @@ class AutoRanker(BestRanker):
         work: progress.Work,
     ) -> Any:
         """The model with this many rounds: the first ones of it, or trained again."""
-        name = "n_estimators" if "n_estimators" in model.get_params() else "max_iter"
-        params: dict[str, Any] = {"early_stopping": None, name: max(rounds, 1)}
-        if hasattr(model, "truncate"):  # a fold that stopped early has fewer trees
-            params[name] = min(params[name], max(len(model.alpha_), 1))
-            return model.set_params(**params).truncate(params[name])
-        again, rows = clone(model).set_params(**params), plan.part(number)[0]
-        return self._fitted(again, f"{key}, {name}={params[name]}", rows, None, work)
+        ranker = ranker_of(model)
+        if hasattr(ranker, "truncate"):  # a fold that stopped early has fewer trees
+            rounds = min(max(rounds, 1), max(len(ranker.alpha_), 1))
+            _set_rounds(model, rounds)
+            ranker.truncate(rounds)
+            return model
+        again, rows = _set_rounds(clone(model), rounds), plan.part(number)[0]
+        return self._fitted(again, f"{key}, {max(rounds, 1)} rounds", rows, None, work)
 
     def _combine(self, results: list[CandidateResult], plan: CrossFitting, seed: int) -> None:
         """Learn the weights of the candidates and set the ensemble."""
@@ -560,8 +575,7 @@ class AutoRanker(BestRanker):
         self.results_, self.best_name_, self.weights_ = results, kept.name, {kept.name: 1.0}
         model = clone(kept.estimator)
         if kept.n_iterations is not None:
-            name = "n_estimators" if "n_estimators" in model.get_params() else "max_iter"
-            model.set_params(early_stopping=None, **{name: max(kept.n_iterations, 1)})
+            _set_rounds(model, kept.n_iterations)
         if plan.folds:
             self._fit_to_all(kept.name, model, plan)
         else:
@@ -584,7 +598,7 @@ class AutoRanker(BestRanker):
             why = "quality=1 fits one default"
         model = clone(model)
         if stops_early(model) and plan.valid is None and self.n_queries_in_ < ENOUGH_QUERIES:
-            model.set_params(early_stopping=None)
+            ranker_of(model).set_params(early_stopping=None)
         self.dropped_ |= {other: self.dropped_.get(other, why) for other, _ in rest}
         self.results_ = CandidateResults([CandidateResult(name, clone(model))])
         self.best_name_, self.weights_ = name, {name: 1.0}
@@ -616,7 +630,7 @@ class AutoRanker(BestRanker):
 
     def _warn_if_improving(self) -> None:
         for result in self.results_:
-            limit = result.estimator.get_params().get("n_estimators")
+            limit = ranker_of(result.estimator).get_params().get("n_estimators")
             if result.curve is None or limit is None or len(result.curve) < limit:
                 continue
             assert result.scores is not None
@@ -682,8 +696,7 @@ class AutoRanker(BestRanker):
     def to_dict(self) -> dict[str, Any]:
         """What was trained, the weights, and how the candidates did on held-out queries."""
         comparison, model = self.results_.comparison, without_encoder(self.best_estimator_)
-        last = model[-1] if hasattr(model, "steps") else model
-        shown = {} if isinstance(model, RankEnsemble) else last.get_params(deep=False)
+        shown = {} if isinstance(model, RankEnsemble) else ranker_of(model).get_params(deep=False)
         return {
             "ranker": ENSEMBLE if isinstance(model, RankEnsemble) else self.best_name_,
             "best": self.best_name_,
@@ -827,13 +840,22 @@ def _prepared(estimator: BaseEstimator, measure: Measure | None, seed: int) -> A
 
     Rankers keep all rounds: their number is chosen when all folds are trained.
     """
-    stopping = seeded(estimator, seed).get_params().get("early_stopping")
+    ranker = ranker_of(seeded(estimator, seed))
+    stopping = ranker.get_params().get("early_stopping")
     if measure is not None and stops_early(estimator):
         if not isinstance(stopping, EarlyStopping):
             patience = {} if stopping is True else {"n_iter_no_change": stopping}
             stopping = EarlyStopping(measure=str(measure), **patience)
-        estimator.set_params(early_stopping=clone(stopping).set_params(restore_best=False))
+        ranker.set_params(early_stopping=clone(stopping).set_params(restore_best=False))
     return estimator
+
+
+def _set_rounds(model: BaseEstimator, rounds: int) -> Any:
+    """The model with a fixed number of rounds, at least one, instead of early stopping."""
+    ranker = ranker_of(model)
+    name = "n_estimators" if "n_estimators" in ranker.get_params() else "max_iter"
+    ranker.set_params(early_stopping=None, **{name: max(rounds, 1)})
+    return model
 
 
 def _ensemble(
@@ -869,14 +891,19 @@ def _size(model: BaseEstimator) -> str:
     """The number of models and trees of an ensemble, in words."""
     if not isinstance(model, RankEnsemble):
         return ""
-    roots = [getattr(one, "root_", None) for one in model.members_]
+    roots = [getattr(ranker_of(one), "root_", None) for one in model.members_]
     n_trees = sum(len(root) for root in roots if root is not None)
     return f"size: {len(model.members_)} models{f', {n_trees} trees' if n_trees else ''}; "
 
 
+def _named_range(names: Any, first: int, stop: int) -> str:
+    """The columns of a category, in words."""
+    ends = (first, stop - 1) if names is None else (names[first], names[stop - 1])
+    return f"{'columns ' if names is None else ''}{ends[0]} .. {ends[1]}"
+
+
 def _takes_weights(estimator: BaseEstimator) -> bool:
-    last = estimator[-1] if hasattr(estimator, "steps") else estimator
-    return "sample_weight" in signature(last.fit).parameters
+    return "sample_weight" in signature(ranker_of(estimator).fit).parameters
 
 
 def _has_nan(X: Any) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,9 +26,10 @@ from rankwright.rankers.keeprank.keeprank import KeepRank
 from rankwright.rankers.magnitude.mprank import MPRank
 from rankwright.rankers.magnitude.svrank import SVRank
 from rankwright.rankers.online.bayesian import BayesianPRank
-from rankwright.rankers.preprocessing import RankPipeline
+from rankwright.rankers.preprocessing import OneHotDecoder, RankPipeline
 
 Candidates = list[tuple[str, Any]]
+Categories = Sequence[tuple[int, int]]  # the columns (first, stop) of the levels of each
 
 WEIGHTS = {"NDCG": "NDCG@30", "AP": "AP", "ERR": "ERR", "RR": "RR"}  # by the measure that decides
 FEW_ROWS = 3_000  # below that, leaves are small
@@ -56,9 +57,16 @@ def folds_for(quality: int, n_rows: int, n_features: int) -> tuple[int, int]:
 
 
 def default_candidates(
-    measure: Measure, quality: int, shape: tuple[int, int], *, sparse: bool
+    measure: Measure,
+    quality: int,
+    shape: tuple[int, int],
+    *,
+    sparse: bool,
+    categories: Categories = (),
 ) -> Candidates:
     """The default candidates, from simple to complex.
+
+    Trees get the levels of ``categories``, which other candidates see as columns of 0 and 1.
 
     Linear rankers come first, then sums of thresholds, trees by loss and pair weights, a network
     and a kernel. Trees are grown on half of the queries each, some on few of the features: on few
@@ -85,6 +93,7 @@ def default_candidates(
     if sparse and n_features > MANY_COLUMNS:
         return linear
     boosted = _boosted(measure, quality, n_rows, large)
+    boosted = [(name, _by_level(one, n_features, categories)) for name, one in boosted]
     other: Candidates = []
     if quality >= 3 and not large:
         net = RankNet(hidden_layer_sizes=(32,))
@@ -134,20 +143,31 @@ def _boosted(measure: Measure, quality: int, n_rows: int, large: bool) -> Candid
     return found
 
 
-def unjudged_candidates(n_rows: int, n_queries: int, *, sparse: bool) -> Candidates:
+def _by_level(ranker: BaseEstimator, n_features: int, categories: Categories) -> Any:
+    """A LambdaMART behind a decoder of the categories; any other ranker as it is."""
+    if not categories or not isinstance(ranker, LambdaMART):
+        return ranker
+    n_others = n_features - sum(stop - first for first, stop in categories)
+    ranker.set_params(categorical_features=[n_others + i for i in range(len(categories))])
+    return RankPipeline([("levels", OneHotDecoder(categories=[*categories])), ("rank", ranker)])
+
+
+def unjudged_candidates(
+    shape: tuple[int, int], n_queries: int, *, sparse: bool, categories: Categories = ()
+) -> Candidates:
     """A good default first, if nothing is held out to evaluate it; one of them takes NaN.
 
     Trees hold out queries of their own to stop by, if there are enough; few rows are for a line.
     """
+    n_rows, n_features = shape
     scaler = MaxAbsScaler() if sparse else StandardScaler()
     svm = ("RankSVM", RankPipeline([("scale", scaler), ("rank", RankSVM())]))
     if n_rows >= MANY_ROWS:
-        return [
-            ("LambdaMART", LambdaMART(subsample=0.5, colsample_bytree=0.5, n_estimators=200)),
-            svm,
-        ]
+        trees = LambdaMART(subsample=0.5, colsample_bytree=0.5, n_estimators=200)
+        return [("LambdaMART", _by_level(trees, n_features, categories)), svm]
     if n_rows >= FEW_ROWS and n_queries >= ENOUGH_QUERIES and not sparse:
-        return [("LambdaMART", LambdaMART(early_stopping=True)), svm]
+        trees = LambdaMART(early_stopping=True)
+        return [("LambdaMART", _by_level(trees, n_features, categories)), svm]
     return [svm, ("RankBoost", RankBoost())]
 
 

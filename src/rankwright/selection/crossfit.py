@@ -21,6 +21,7 @@ from rankwright.metrics.measure import Measure, predict_with
 from rankwright.metrics.scores import Scores
 from rankwright.rankers.early_stopping import EarlyStopping
 from rankwright.rankers.ensemble import deviation
+from rankwright.rankers.preprocessing import RankPipeline, ranker_of
 from rankwright.selection.base import request_weights
 
 FEWEST_ROWS = 20  # of a single list; below that nothing is held out
@@ -259,5 +260,7 @@ def fit_ranker(model: BaseEstimator, rows: TrainingRows, valid: TrainingRows | N
 
 def stops_early(model: BaseEstimator) -> bool:
     """Whether ``early_stopping`` was requested: True, a number or an EarlyStopping."""
-    value = model.get_params(deep=False).get("early_stopping")
+    if hasattr(model, "steps") and not isinstance(model, RankPipeline):
+        return False  # a pipeline of scikit-learn hands no validation rows on
+    value = ranker_of(model).get_params(deep=False).get("early_stopping")
     return isinstance(value, EarlyStopping) or (isinstance(value, int) and value > 0)

@@ -17,7 +17,7 @@ from rankwright.scoring.kernel import Kernel, KernelExpansion, KernelValues
 from rankwright.scoring.linear import Deviations, Linear, Slopes, WithDeviations
 from rankwright.scoring.network import Network, unpack_layers
 from rankwright.scoring.ordinal import Prototypes, Votes
-from rankwright.scoring.transforms import Affine, Monomials, QueryScale
+from rankwright.scoring.transforms import Affine, LevelNumbers, Monomials, QueryScale
 
 OPSET, ML_OPSET, IR_VERSION = 21, 5, 10
 LEQ, MEMBER = 0, 6  # modes of a node in TreeEnsemble
@@ -144,6 +144,8 @@ class _Graph:
             return getattr(self, f"query_{step.method}")(x)  # type: ignore[no-any-return]
         if isinstance(step, Monomials):
             return self.monomials(step, x)
+        if isinstance(step, LevelNumbers):
+            return self.level_numbers(step, x)
         if isinstance(step, KernelValues):
             return self.kernel(step.kernel, step.support, x)
         if isinstance(step, Rounded):
@@ -216,6 +218,17 @@ class _Graph:
         for factor in range(step.degree):
             out = self.add("Mul", [out, self.part(padded, [row[factor] for row in chosen])])
         return out
+
+    def level_numbers(self, step: LevelNumbers, x: str) -> str:
+        """The other columns, then the place of the first 1 of each category, from 1; 0 without."""
+        columns = [self.part(x, step.others)] if len(step.others) else []
+        for levels in step.categories:
+            is_level = self.binary("Equal", self.part(x, [*range(levels.start, levels.stop)]), 1.0)
+            is_level = self.add("Cast", [is_level], to=11)
+            place = self.add("Cast", [self.add("ArgMax", [is_level], axis=1, keepdims=1)], to=11)
+            found = self.add("ReduceMax", [is_level, self.value([1], np.int64)], keepdims=1)
+            columns.append(self.add("Mul", [self.binary("Add", place, 1.0), found]))
+        return self.add("Concat", columns, axis=1)
 
     def part(self, x: str, columns: ArrayLike) -> str:
         return self.add("Gather", [x, self.value(columns, np.int64)], axis=1)
