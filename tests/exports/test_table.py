@@ -27,6 +27,7 @@ ROWS: dict[str, tuple[Any, str]] = {
     "trees that score missing values": (kinds.trees, "model"),
     "steps or trees after a scaler, likewise": (kinds.scaled_trees, "model"),
     "categorical trees": (kinds.categorical, "model"),
+    "categorical trees after OneHotDecoder": (kinds.levels, "model"),
     "tanh network": (kinds.network, "model"),
     "kernel expansion": (kinds.kernel, "model"),
     "linear after PolynomialMap": (kinds.polynomial, "model"),

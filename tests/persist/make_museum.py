@@ -40,6 +40,10 @@ MORE = [
     make_pipeline(rw.QueryNormalizer(), rw.RidgeRanker()),
     make_pipeline(rw.rankers.PolynomialMap(), rw.RidgeRanker(alpha=0.1)),
     make_pipeline(rw.rankers.VSIMFeature(), rw.RankBoost(n_estimators=5)),
+    make_pipeline(
+        rw.rankers.OneHotDecoder(categories=[(1, 6)]),
+        rw.LambdaMART(n_estimators=10, min_samples_leaf=1, categorical_features=[1]),
+    ),
 ]
 
 
@@ -53,15 +57,24 @@ def models() -> Iterator[tuple[str, Any]]:
         yield plain.strip("-"), clone(model)
 
 
+def with_levels(rows: Any) -> Any:
+    """The first column, and five columns of which one is 1: a level for a range of the second."""
+    level = np.digitize(rows[:, 1], [-0.6, -0.2, 0.2, 0.6])
+    return np.column_stack([rows[:, 0], level[:, None] == np.arange(5)]).astype(float)
+
+
 def add(name: str, model: Any, folder: Path) -> None:
     queries = {} if hasattr(model, "steps") else {"qid": QID}
+    rows, new_rows = ROWS, NEW_ROWS
+    if name.startswith("OneHotDecoder"):
+        rows, new_rows = with_levels(ROWS), with_levels(NEW_ROWS)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # so few rows: some solvers have reason to complain
-        model.fit(ROWS, GRADES, **queries)
+        model.fit(rows, GRADES, **queries)
         expected = {
-            "X": NEW_ROWS.tolist(),
-            "decision_function": model.decision_function(NEW_ROWS).tolist(),
-            "predict": model.predict(NEW_ROWS).tolist(),
+            "X": new_rows.tolist(),
+            "decision_function": model.decision_function(new_rows).tolist(),
+            "predict": model.predict(new_rows).tolist(),
         }
     rw.save(model, folder / f"{name}.rw")
     (folder / f"{name}.json").write_text(json.dumps(expected) + "\n")

@@ -374,7 +374,7 @@ def test_trees_get_the_levels_of_categories(tmp_path: Path, capsys: Any) -> None
     shop.write(tmp_path / "shop.csv")
     items = rw.read_items(tmp_path / "shop.csv", kinds={"orders_after": "drop"})
     model = rw.AutoRanker(quality=2, verbose=1).fit(items.X, items.y, qid=items.qid)
-    assert "trees take as levels of a category: columns " in capsys.readouterr().err
+    assert "trees take columns of 0 and 1 as categories, of 8, " in capsys.readouterr().err
     members = dict(model.best_estimator_._fitted_members())
     by_level = [one for name, one in members.items() if name.startswith("LambdaMART")]
     named = [[items.feature_names[i] for i in one[0].categories_[0]] for one in by_level]

@@ -357,10 +357,9 @@ class AutoRanker(BestRanker):
             return []
         values = np.asarray(X)
         found = [] if values.dtype.kind not in "fiub" else one_hot_columns(values, FEWEST_LEVELS)
-        names = getattr(self, "feature_names_in_", None)
         if found:
-            listed = ", ".join(_named_range(names, *columns) for columns in found)
-            self._report(f"trees take as levels of a category: {listed}")
+            sizes = ", ".join(str(stop - first) for first, stop in found)
+            self._report(f"trees take columns of 0 and 1 as categories, of {sizes} levels")
         return found
 
     def _deployable(self, given: Candidates) -> Candidates:
@@ -894,12 +893,6 @@ def _size(model: BaseEstimator) -> str:
     roots = [getattr(ranker_of(one), "root_", None) for one in model.members_]
     n_trees = sum(len(root) for root in roots if root is not None)
     return f"size: {len(model.members_)} models{f', {n_trees} trees' if n_trees else ''}; "
-
-
-def _named_range(names: Any, first: int, stop: int) -> str:
-    """The columns of a category, in words."""
-    ends = (first, stop - 1) if names is None else (names[first], names[stop - 1])
-    return f"{'columns ' if names is None else ''}{ends[0]} .. {ends[1]}"
 
 
 def _takes_weights(estimator: BaseEstimator) -> bool:
