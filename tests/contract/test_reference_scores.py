@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from persist.make_museum import FORMAT, GRADES, MUSEUM, NEW_ROWS, QID, ROWS, models
+from persist.make_museum import FORMAT, GRADES, MUSEUM, QID, models, rows_of
 
 MODELS = dict(models())
 
@@ -22,8 +22,9 @@ MODELS = dict(models())
 def test_a_fit_gives_the_scores_of_the_reference_file(name: str) -> None:
     model: Any = MODELS[name]
     expected = json.loads((MUSEUM / f"format-{FORMAT}" / f"{name}.json").read_text())
+    rows, new_rows = rows_of(name)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # 24 rows: some solvers have reason to complain
-        model.fit(ROWS, GRADES, **({} if hasattr(model, "steps") else {"qid": QID}))
-        scores = model.decision_function(NEW_ROWS)
+        model.fit(rows, GRADES, **({} if hasattr(model, "steps") else {"qid": QID}))
+        scores = model.decision_function(new_rows)
     np.testing.assert_allclose(scores, expected["decision_function"], rtol=1e-7, atol=1e-9)

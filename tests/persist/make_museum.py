@@ -57,17 +57,21 @@ def models() -> Iterator[tuple[str, Any]]:
         yield plain.strip("-"), clone(model)
 
 
-def with_levels(rows: Any) -> Any:
-    """The first column, and five columns of which one is 1: a level for a range of the second."""
-    level = np.digitize(rows[:, 1], [-0.6, -0.2, 0.2, 0.6])
-    return np.column_stack([rows[:, 0], level[:, None] == np.arange(5)]).astype(float)
+def rows_of(name: str) -> tuple[Any, Any]:
+    """The rows that a piece is fitted to, and those that it scores."""
+    if not name.startswith("OneHotDecoder"):
+        return ROWS, NEW_ROWS
+    # The first column, and five columns of which one is 1: a level for a range of the second.
+    parts = []
+    for rows in (ROWS, NEW_ROWS):
+        level = np.digitize(rows[:, 1], [-0.6, -0.2, 0.2, 0.6])
+        parts.append(np.column_stack([rows[:, 0], level[:, None] == np.arange(5)]))
+    return parts[0].astype(float), parts[1].astype(float)
 
 
 def add(name: str, model: Any, folder: Path) -> None:
     queries = {} if hasattr(model, "steps") else {"qid": QID}
-    rows, new_rows = ROWS, NEW_ROWS
-    if name.startswith("OneHotDecoder"):
-        rows, new_rows = with_levels(ROWS), with_levels(NEW_ROWS)
+    rows, new_rows = rows_of(name)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # so few rows: some solvers have reason to complain
         model.fit(rows, GRADES, **queries)
