@@ -260,6 +260,12 @@ class ClusterWarning(RankwrightWarning):
     """A cluster is used where one machine would be faster."""
 
 
+def quoted(error: BaseException) -> str:
+    """The first line of another library's error, to stand in the message of ours."""
+    lines = f"{error}".splitlines()
+    return (lines[0][:200] if lines else "").rstrip(".") or type(error).__name__
+
+
 def install_advice(error: ModuleNotFoundError) -> str | None:
     """How to install the missing module: the smallest extra that brings it; None if none does."""
     import re

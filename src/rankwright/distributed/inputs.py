@@ -35,7 +35,7 @@ from rankwright.distributed.shards import (
     n_shards,
     split_rows,
 )
-from rankwright.exceptions import DataError, ParameterError
+from rankwright.exceptions import DataError, ParameterError, quoted
 from rankwright.feedback.base import as_grades, frozen_weights
 from rankwright.runtime import is_path
 
@@ -185,8 +185,7 @@ def _parquet(path: str, **options: Any) -> Iterator[Any]:
         with open_binary(path) as raw, ParquetFile(raw, **options) as file:
             yield file
     except (ArrowException, OSError) as error:
-        fault = str(error).partition("\n")[0].rstrip(".")
-        raise DataError(f"{path}: this Parquet file cannot be read ({fault}).") from None
+        raise DataError(f"{path}: this Parquet file cannot be read ({quoted(error)}).") from None
 
 
 def _pieces(path: str, chunk: int) -> list[tuple[Any, ...]]:

@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 
 from rankwright.data.columns import Encoding
 from rankwright.data.io.files import PipedFile, atomic_write, file_size, open_binary
-from rankwright.exceptions import DataError, ModelFileError
+from rankwright.exceptions import DataError, ModelFileError, quoted
 from rankwright.persist.provenance import Provenance
 
 Array = NDArray[Any]
@@ -146,14 +146,9 @@ def refusing(path: str | os.PathLike[str]) -> Iterator[None]:
         raise
     except Exception as error:
         known = isinstance(error, DataError)
-        fault = brief(error) if known else f"its values contradict each other ({brief(error)})"
+        fault = quoted(error) if known else f"its values contradict each other ({quoted(error)})"
         refused = error if isinstance(error, Refused) else Refused(fault)
         raise ModelFileError(f"{refused.reason}.", file=path, fix=refused.remedy) from error
-
-
-def brief(error: BaseException) -> str:
-    """The first line of an error, to be quoted in another one."""
-    return (str(error).split("\n", 1)[0][:200] or type(error).__name__).rstrip(".")
 
 
 def store(array: Array) -> tuple[Array, StoredArray]:
@@ -318,7 +313,7 @@ def _read_manifest(metadata: object) -> Manifest:
     try:
         return msgspec.convert(content, Manifest)
     except msgspec.ValidationError as error:
-        raise Refused(f"its manifest is malformed ({brief(error)})") from error
+        raise Refused(f"its manifest is malformed ({quoted(error)})") from error
 
 
 def _to_json(value: object) -> str:
@@ -331,7 +326,7 @@ def _from_json(raw: bytes, what: str) -> dict[str, Any]:
         _check_limits(raw, what)
         value = json.loads(raw.decode(), object_pairs_hook=_no_repeats, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
-        raise Refused(f"its {what} is damaged ({brief(error)})") from error
+        raise Refused(f"its {what} is damaged ({quoted(error)})") from error
     if not isinstance(value, dict):
         raise Refused(f"its {what} is not a JSON object")
     return value

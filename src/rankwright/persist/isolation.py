@@ -17,7 +17,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rankwright.persist.format import Refused, brief
+from rankwright.exceptions import quoted
+from rankwright.persist.format import Refused
 
 SECONDS = {"catboost": 60, "onnxruntime": 10}  # for one file
 MEMORY = 2 << 30  # bytes that reading it may add
@@ -68,9 +69,9 @@ else:
 def attempt(line):
     try:
         work(**json.loads(line))
-        return ""
+        return None
     except BaseException as error:
-        return (str(error).splitlines() or [type(error).__name__])[0][:300] or "it failed"
+        return [type(error).__name__, f"{error}"[:300]]
 def limit():
     signal.alarm(seconds)
     if not os.path.exists("/proc/self/statm"):
@@ -84,13 +85,13 @@ def in_a_fork(line):
     pid = os.fork()
     if pid == 0:
         limit()
-        os.write(writer, attempt(line).encode())
+        os.write(writer, json.dumps(attempt(line)).encode())
         os._exit(0)
     os.close(writer)
     with os.fdopen(reader, "rb") as pipe:
         answer = pipe.read().decode()
     stopped = os.waitpid(pid, 0)[1] & 127
-    return f"its reader was stopped by signal {stopped}" if stopped else answer
+    return ["", f"its reader was stopped by signal {stopped}"] if stopped else json.loads(answer)
 for line in sys.stdin:
     out.write(json.dumps(in_a_fork(line) if hasattr(os, "fork") else attempt(line)) + "\n")
     out.flush()
@@ -108,9 +109,12 @@ class _Child:
         """Have a file read; raises :class:`Refused` if that fails or crashes."""
         answer = self._answer(json.dumps(request))
         if answer:
-            raise Refused(f"{self.library} cannot read it ({answer})")
+            kind, text = answer
+            shown = text.splitlines()[0] if text else kind
+            raise Refused(f"{self.library} cannot read it ({shown})")
 
-    def _answer(self, line: str) -> str:
+    def _answer(self, line: str) -> tuple[str, str] | None:
+        """The class and the text of what went wrong, if anything did."""
         process = self._running()
         assert process.stdin is not None
         assert process.stdout is not None
@@ -122,8 +126,9 @@ class _Child:
             answer = ""
         if not answer:
             self.stop()
-            return "its reader crashed"
-        return str(json.loads(answer))
+            return "", "its reader crashed"
+        kind_and_text: tuple[str, str] | None = json.loads(answer)
+        return kind_and_text
 
     def _running(self) -> subprocess.Popen[str]:
         if self.process is None or self.process.poll() is not None:
@@ -185,12 +190,12 @@ def onnx_inputs(content: bytes) -> Inputs:
     try:
         model = onnx.load_model_from_string(content)
     except Exception as error:
-        raise Refused(f"it is not a valid ONNX model ({brief(error)})") from error
+        raise Refused(f"it is not a valid ONNX model ({quoted(error)})") from error
     _check_content(model)
     try:
         onnx.checker.check_model(model)
     except Exception as error:
-        raise Refused(f"it is not a valid ONNX model ({brief(error)})") from error
+        raise Refused(f"it is not a valid ONNX model ({quoted(error)})") from error
     given = {tensor.name for tensor in model.graph.initializer}
     inputs = [value for value in model.graph.input if value.name not in given]
     if len(inputs) != 1:

@@ -14,7 +14,7 @@ from rankwright._typing import FloatArray, Matrix, MatrixLike
 from rankwright.data.columns import Encoding
 from rankwright.data.inputs import checked_csr, columns_of, columns_of_dicts, feature_matrix
 from rankwright.data.queries import Queries
-from rankwright.exceptions import DataError
+from rankwright.exceptions import DataError, quoted
 from rankwright.features.fitted import FittedFeatures
 from rankwright.persist.codec import Unpacker, build_served, build_state
 from rankwright.persist.format import (
@@ -24,7 +24,6 @@ from rankwright.persist.format import (
     ModelNode,
     NotModelFile,
     Refused,
-    brief,
     read_file,
     refusing,
 )
@@ -268,7 +267,7 @@ def _as_array(X: MatrixLike) -> FloatArray:
         if array.dtype.kind == "O" and not any(isinstance(v, str) for v in array.ravel()):
             array = array.astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise DataError(f"X is not a table of numbers ({brief(error)}).") from error
+        raise DataError(f"X is not a table of numbers ({quoted(error)}).") from error
     if array.dtype.kind not in "fiub":
         raise DataError(f"X holds {array.dtype} values; a model scores numbers.")
     return np.ascontiguousarray(array, dtype=np.float64) if array.ndim else array
