@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -195,6 +195,7 @@ class RankEnsemble(Ranker):
         sample_weight : (n_items,) a weight of 2 counts as two copies of the row. Online rankers
             accept whole numbers only
         """
+        self.__dict__.pop("_inputs_of_fitted", None)  # other members may have been set
         return super().fit(X, y, qid=qid, sample_weight=sample_weight)
 
     def _fit(self, X: Matrix, feedback: Any) -> None:
@@ -213,6 +214,7 @@ class RankEnsemble(Ranker):
         self.members_, self.scale_ = members, np.array(scale, np.float64)
         self.weights_ = weights / weights.sum()
         self.tried_ = None
+        self._inputs_of_fitted = _inputs_of(members)
 
     def _adopt(self, members: Members, scale: ArrayLike | None = None) -> None:
         """Use fitted members as they are."""
@@ -355,6 +357,7 @@ class RankEnsemble(Ranker):
     def _loaded(self) -> None:
         if not len(self._named()) == len(self.members_) == len(self.weights_) == len(self.scale_):
             raise ParameterError("RankEnsemble: its members, weights and scales differ in number.")
+        self._inputs_of_fitted = _inputs_of(self.members_)
 
     def _named(self) -> Members:
         """The members with their names."""
@@ -411,19 +414,22 @@ class RankEnsemble(Ranker):
         merged = kinds in ({"trees"}, {"linear"}) or len(fitted) == 1
         return kinds if merged else kinds | {"sum"}
 
-    def _each_step(self) -> Iterator[Any]:
-        if _are_members(self.members):
-            for _, member in self._named():
-                yield from _steps(member)
-
     def _rankers(self) -> Iterator[Any]:
         if _are_members(self.members):
             yield from (_steps(member)[-1] for _, member in self._named())
 
     @property
+    def _inputs(self) -> _Inputs:
+        """What all members take; each request asks three times, so fitted ones are asked once."""
+        kept: _Inputs | None = self.__dict__.get("_inputs_of_fitted")
+        if kept is not None:
+            return kept
+        return _inputs_of([one for _, one in self._named()] if _are_members(self.members) else [])
+
+    @property
     def _abstains(self) -> bool:  # type: ignore[override]
         """NaN is accepted if every member accepts it."""
-        return _are_members(self.members) and all(allows_nan(one) for _, one in self._named())
+        return self._inputs.allow_nan
 
     @property
     def _multiplies(self) -> bool:  # type: ignore[override]
@@ -434,15 +440,31 @@ class RankEnsemble(Ranker):
         return any(ranker._order_matters for ranker in self._rankers())
 
     def _is_pairwise(self) -> bool:
-        return any(ranker._is_pairwise() for ranker in self._rankers())
+        return self._inputs.pairwise
 
     def _advice_for_many_rows(self) -> str | None:
         return None  # the members say it
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = all(get_tags(s).input_tags.sparse for s in self._each_step())
+        tags.input_tags.sparse = self._inputs.sparse
         return tags
+
+
+class _Inputs(NamedTuple):
+    allow_nan: bool
+    sparse: bool
+    pairwise: bool
+
+
+def _inputs_of(members: list[Any]) -> _Inputs:
+    """What rows all members take; whether some member takes kernel values."""
+    steps = [step for member in members for step in _steps(member)]
+    return _Inputs(
+        bool(members) and all(map(allows_nan, members)),
+        all(get_tags(step).input_tags.sparse for step in steps),
+        any(_steps(member)[-1]._is_pairwise() for member in members),
+    )
 
 
 @dataclass(frozen=True, eq=False)
