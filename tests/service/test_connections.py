@@ -91,6 +91,35 @@ def test_large_headers_are_refused(server, size):
         assert read_all(connection).startswith(b"HTTP/1.1 431")
 
 
+def test_answers_of_every_form_are_whole(server):
+    """The header waits for the body; an answer may have none, or only a part of it yet."""
+    admin = f"Authorization: Bearer {ADMIN}\r\n"
+    with server.connect() as connection:
+        connection.settimeout(10)
+        for line in ("HEAD /healthz", "GET /healthz", "GET /v1/log", "GET /static/judge.js"):
+            request = f"{line} HTTP/1.1\r\nHost: localhost\r\n{admin}\r\n".encode()
+            connection.sendall(request)
+            with http.client.HTTPResponse(connection, method=line.split()[0]) as answer:
+                answer.begin()
+                assert answer.status == 200, line
+                assert bool(answer.read()) is (line not in ("HEAD /healthz", "GET /v1/log"))
+        asking = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        connection.sendall(asking * 3)  # without waiting for the answers
+        got = b""
+        while got.count(b"200 OK") < 3 or not got.endswith(b"}"):
+            got += connection.recv(65536)
+
+
+def test_a_client_that_waits_to_send_its_body_is_told_to(server):
+    head = f"POST /v1/rank HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {RANK}\r\n"
+    head += "Content-Type: application/json\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n"
+    with server.connect(head.encode()) as connection:
+        connection.settimeout(10)
+        assert connection.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        connection.sendall(b"{}")
+        assert read_status(connection) == 422
+
+
 def read_status(connection):
     """Read one whole answer of a connection that stays open; its status."""
     with http.client.HTTPResponse(connection) as answer:

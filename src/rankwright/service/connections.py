@@ -74,6 +74,37 @@ class _Addresses:
         return self._n[address] or self._n.pop(address)
 
 
+class _AnswerTransport:
+    """What one answer is written to: its header goes with the first part of its body.
+
+    Uvicorn writes them one after the other, which is two system calls here and two packets that
+    wake the client up.
+    """
+
+    __slots__ = ("_begun", "_cycle", "_header", "_transport")
+
+    def __init__(self, cycle: Any, transport: asyncio.Transport) -> None:
+        self._cycle, self._transport = cycle, transport
+        self._begun, self._header = False, b""
+
+    def write(self, data: bytes) -> None:
+        if self._cycle.response_started and not self._begun:
+            self._begun, self._header = True, data
+        elif self._header:
+            parts, self._header = (self._header, data), b""
+            self._transport.writelines(parts)
+        else:
+            self._transport.write(data)
+
+    def is_closing(self) -> bool:
+        return self._transport.is_closing()
+
+    def close(self) -> None:
+        if self._header:
+            self.write(b"")
+        self._transport.close()
+
+
 class Connection(HttpToolsProtocol):  # type: ignore[misc]
     """Uvicorn's protocol, within limits.
 
@@ -120,7 +151,7 @@ class Connection(HttpToolsProtocol):  # type: ignore[misc]
 
     def on_headers_complete(self) -> None:
         self.deadline, self._in_body = None, True
-        app = self.app
+        app, before = self.app, self.cycle
         if (
             len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
             > MOST_HEADER
@@ -128,6 +159,8 @@ class Connection(HttpToolsProtocol):  # type: ignore[misc]
             self.app = _too_large
         super().on_headers_complete()
         self.app = app
+        if self.cycle is not before and self.scope["method"] != "HEAD":  # which has no body
+            self.cycle.transport = _AnswerTransport(self.cycle, self.transport)
         if self.limits.draining and self.cycle is not None:
             self.cycle.keep_alive = False
 
