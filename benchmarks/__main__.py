@@ -1,4 +1,7 @@
-"""``python -m benchmarks [name ...]``: speed beside peers and limits, as ratios in one run.
+"""Speed beside peers and limits, as ratios in one run.
+
+``python -m benchmarks`` runs every module of this folder that has a ``run``, ``python -m benchmarks
+trees,paths`` some of them, and ``python -m benchmarks serve kills`` one with a part or options.
 
 What a run prints is also written to a file in ``benchmarks/_results``, with the machine's load.
 ``python -m benchmarks compare OLD NEW`` shows the figures that differ between two such files.
@@ -23,11 +26,14 @@ def main(wanted: list[str]) -> None:
     if wanted[:1] == ["compare"] and len(wanted) == 3:
         print("\n".join(differences(*(Path(name).read_text() for name in wanted[1:]))))
         return
-    known = sorted(path.stem[6:] for path in HERE.glob("bench_*.py"))
-    unknown = set(wanted) - set(known)
-    if unknown:
+    known = sorted({path.stem for path in HERE.glob("*.py") if "\ndef run(" in path.read_text()})
+    known.append("cluster")
+    names = wanted[0].split(",") if wanted else known
+    options = wanted[1:]
+    if unknown := set(names) - set(known):
         sys.exit(f"no benchmark {sorted(unknown)[0]!r}; known: {', '.join(known)}")
-    names = wanted or known
+    if options and len(names) > 1:
+        sys.exit(f"the options {' '.join(options)} are of one benchmark: name one")
     results = HERE / "_results"
     results.mkdir(exist_ok=True)
     path = results / f"{time.strftime('%Y%m%d-%H%M%S')}-{'-'.join(names) if wanted else 'all'}.txt"
@@ -36,7 +42,7 @@ def main(wanted: list[str]) -> None:
         print(f"{time.strftime('%Y-%m-%d %H:%M')}, {os.cpu_count()} cores, load {load}")
         for name in names:
             print(f"\n== {name} ==", flush=True)
-            import_module(f"benchmarks.bench_{name}").run()
+            import_module(f"benchmarks.{name}").run(*options)
     print(
         f"\nwritten to {path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path}"
     )

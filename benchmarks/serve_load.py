@@ -1,4 +1,4 @@
-"""Servers and clients for ``bench_serve``: the service, the floor beside it, and raw HTTP."""
+"""Servers and clients for ``serve``: the service, the floor beside it, and raw HTTP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Data, models and local clusters that the parts of ``bench_cluster`` share."""
+"""Data, models and local clusters that the parts share."""
 
 from __future__ import annotations
 

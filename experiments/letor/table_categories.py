@@ -12,7 +12,7 @@ compared on each of four sets with the best of five others, the one with the hig
 Everything is paired by query. The sets weigh the same; the interval draws the queries again within
 each set. Sets: ``shop``, ten tables of ``make_shop(500)`` (seeds 0 to 9), trained on the first four
 fifths of the searches, which do not have all brands of the rest; ``generated``, the set of
-``benchmarks.bench_categorical`` with seeds 0 to 9 (a category of 273 levels with normal effects and
+``benchmarks.categorical`` with seeds 0 to 9 (a category of 273 levels with normal effects and
 one of 30 without any, 30,000 training rows); ``movielens``, MovieLens 100k, a user a query, in two
 halves of the users (movie, genres, year; gender, occupation, age and region of the user);
 ``abalone``, the one set of ``ordinal`` with text (sex), in random queries of 20 rows, two halves.
@@ -42,7 +42,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from benchmarks.bench_categorical import generated
+from benchmarks.categorical import generated
 from experiments.letor.table_default import Estimate, pooled, print_table
 from experiments.parts import kept
 from numpy.typing import NDArray

@@ -1,6 +1,6 @@
 """Equal model files for workers, partitions and orders of rows: a part of ``benchmarks cluster``.
 
-``python -m benchmarks.bench_cluster grid`` fits all combinations.
+``python -m benchmarks cluster grid`` fits all combinations.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """kill -9 at random moments: nothing acknowledged is lost, and the replay has the same bits.
 
-``python -m benchmarks.bench_serve kills`` does it 1,000 times.
+``python -m benchmarks serve kills`` does it 1,000 times.
 """
 
 from __future__ import annotations

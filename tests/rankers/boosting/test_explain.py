@@ -82,7 +82,7 @@ def test_tree_shap_is_the_shapley_value_by_brute_force(
 
 def test_tree_shap_equals_the_contributions_of_lightgbm() -> None:
     lightgbm = pytest.importorskip("lightgbm")
-    from benchmarks.bench_scoring import trees_of
+    from benchmarks.scoring import trees_of
 
     rng = np.random.default_rng(0)
     X = np.round(rng.normal(size=(600, 5)), 1)

@@ -20,7 +20,7 @@ from rankwright.runtime import Team, ranges
 
 DEFAULTS = {"learned": (True, True), 0: (True, False), 1: (False, True)}
 # EntryScan is taken up to so many values that are present, and if they are at most this share.
-# Receipt: `python -m benchmarks.bench_rankboost ratings`, 3.1x on 100 films x 1,000 users.
+# Receipt: `python -m benchmarks rankboost ratings`, 3.1x on 100 films x 1,000 users.
 FEW_ENTRIES, MOSTLY_MISSING = 200_000, 0.25
 UNIT = 2.0**60  # potentials are rounded to integers times the bound of their sum over this
 Parts = list[tuple[int, int]]  # ranges of rows

@@ -7,7 +7,7 @@ would serve the fit unseen). Goals: fit at most twice implicit ALS and EASE toge
 at least half of the peer's for the same kind of model, memory at most 1.5 times.
 
     python -m benchmarks recommend                             all of it
-    python -m benchmarks.recommend_events updates|event|peers|growth|large|files|new     one part
+    python -m benchmarks events updates|event|peers|growth|large|files|new     one part
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def peak(*, reset: bool = False) -> float:
 
 def figures(name: str, data_name: str) -> dict[str, float] | None:
     """Time and rate of one run, memory of another, where memory that is freed is given back."""
-    words = [sys.executable, "-W", "ignore", "-m", "benchmarks.recommend_events", name, data_name]
+    words = [sys.executable, "-W", "ignore", "-m", "benchmarks.events", name, data_name]
     env = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}  # implicit asks for it
     runs: list[dict[str, float]] = []
     for more in ({}, {"MALLOC_MMAP_THRESHOLD_": "131072"}):
@@ -326,7 +326,11 @@ PARTS: dict[str, Callable[[], None]] = {
 }
 
 
-def run() -> None:
+def run(*parts: str) -> None:
+    if parts:
+        for part in parts:
+            PARTS[part]()
+        return
     try:
         events("movielens-100k")
     except rw.exceptions.DatasetError as error:
@@ -336,8 +340,5 @@ def run() -> None:
         part()
 
 
-if __name__ == "__main__":
-    if sys.argv[1] in PARTS:
-        PARTS[sys.argv[1]]()
-    else:
-        one(*sys.argv[1:3])
+if __name__ == "__main__":  # the processes that events() starts
+    one(*sys.argv[1:3])

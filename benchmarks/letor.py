@@ -23,10 +23,10 @@ def run() -> None:
             path = Path(folder) / f"{number}.txt"
             make(path)
             # A new process each: whether numba is loaded decides which parser reads a small file.
-            code = f"from benchmarks.bench_letor import compare; compare({str(path)!r}, {name!r})"
+            code = f"from benchmarks.letor import compare; compare({str(path)!r}, {name!r})"
             subprocess.run([sys.executable, "-c", code], check=True)
         for reader in ("rankwright", "sklearn"):
-            code = f"from benchmarks.bench_letor import peak; peak({str(path)!r}, {reader!r})"
+            code = f"from benchmarks.letor import peak; peak({str(path)!r}, {reader!r})"
             subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -1,7 +1,7 @@
 """How long a person waits before anything happens, beside what Python and NumPy take to start.
 
 Also the first fit of rankers in a new process without any compiled code: ``python -m
-benchmarks.bench_start cold``.
+benchmarks start cold``.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ for _ in range(2):
 """
 
 
-def run() -> None:
-    commands()
-    cold()
+def run(*parts: str) -> None:
+    for part in parts or ("commands", "cold"):
+        {"commands": commands, "cold": cold}[part]()
 
 
 def cold() -> None:
@@ -77,7 +77,3 @@ def _seconds(words: list[str]) -> float:
     began = time.perf_counter()
     subprocess.run(words, check=True, capture_output=True)
     return time.perf_counter() - began
-
-
-if __name__ == "__main__":
-    cold() if sys.argv[1:] == ["cold"] else run()

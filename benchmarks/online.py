@@ -27,7 +27,7 @@ STREAM_ROWS = int(os.environ.get("RANKWRIGHT_BENCH_STREAM", "10000000"))
 def run() -> None:
     """Every part in a process of its own."""
     for part in ("ensembles", "one_pass", "one_row", "memory"):
-        code = f"from benchmarks.bench_online import {part}; {part}()"
+        code = f"from benchmarks.online import {part}; {part}()"
         environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
         subprocess.run([sys.executable, "-c", code], check=True, env=environment)
 

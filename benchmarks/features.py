@@ -167,7 +167,7 @@ PARTS = {"ours": ours, "bm25s": with_bm25s, "sklearn": with_sklearn, "service": 
 
 def start(part: str, n: int, n_terms: int) -> None:
     """Run a part in a process of its own, for its memory."""
-    words = [sys.executable, "-m", "benchmarks.bench_features", part, str(n), str(n_terms)]
+    words = [sys.executable, "-m", "benchmarks.features", part, str(n), str(n_terms)]
     threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     subprocess.run(words, env=os.environ | threads, check=True)
 
@@ -185,5 +185,5 @@ def run() -> None:
     start("service", 25_000, TERMS)
 
 
-if __name__ == "__main__":
+if __name__ == "__main__":  # the processes that start() makes
     PARTS[sys.argv[1]](int(sys.argv[2]), int(sys.argv[3]))

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks.bench_rankboost import workload
+from benchmarks.rankboost import workload
 
 from rankwright import AutoRanker, LambdaMART, RankBoost, load_scorer, save
 from rankwright.persist.scorer import SavedScorer

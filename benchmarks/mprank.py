@@ -125,7 +125,3 @@ def best(work: Callable[[], Any], repeats: int) -> float:
         work()
         times.append(time.perf_counter() - start)
     return min(times)
-
-
-if __name__ == "__main__":
-    run()

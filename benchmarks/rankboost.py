@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import gc
 import os
-import sys
 import time
 import tracemalloc
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -176,18 +175,14 @@ PARTS: dict[str, Callable[[], None]] = {
 }  # fmt: skip
 
 
-def run(parts: Iterable[str] = PARTS) -> None:
-    """Run some parts, or all (``python -m benchmarks.bench_rankboost compare threads``)."""
+def run(*parts: str) -> None:
+    """Run some parts, or all (``python -m benchmarks rankboost compare threads``)."""
     before = os.environ.get("RANKWRIGHT_THREADS")
     try:
-        for name in parts:
+        for name in parts or PARTS:
             PARTS[name]()
     finally:
         if before is None:
             os.environ.pop("RANKWRIGHT_THREADS", None)
         else:
             os.environ["RANKWRIGHT_THREADS"] = before
-
-
-if __name__ == "__main__":
-    run(sys.argv[1:] or PARTS)

@@ -2,7 +2,7 @@
 
 A fast path is a second implementation of an operation; docs/architecture.md lists them. Each is
 switched off by the constant that is its switch point. CPU time of one thread, the least of several
-calls, with and without in turns. ``python -m benchmarks.bench_paths leaf_masks`` runs one.
+calls, with and without in turns. ``python -m benchmarks paths leaf_masks`` runs one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks.bench_trees import workload
+from benchmarks.trees import workload
 from scipy import sparse
 
 import rankwright as rw
@@ -494,7 +494,3 @@ def run(*parts: str) -> None:
     os.environ["RANKWRIGHT_THREADS"] = "1"
     for part in parts or PARTS:
         PARTS[part]()
-
-
-if __name__ == "__main__":
-    run(*sys.argv[1:])

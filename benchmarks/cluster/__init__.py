@@ -1,7 +1,7 @@
 """Dask clusters on this machine: time, equal models, lost workers, memory, and peers.
 
 ``python -m benchmarks cluster`` runs every part at a small size. One part at a time, at any size:
-``python -m benchmarks.bench_cluster weak --rows 100000 1000000 4000000 --workers 1 2``.
+``python -m benchmarks cluster weak --rows 100000 1000000 4000000 --workers 1 2``.
 """
 
 from __future__ import annotations
@@ -30,13 +30,8 @@ PARTS: dict[str, tuple[Callable[[Any], None], list[int]]] = {
 }
 
 
-def run() -> None:
-    for name in PARTS:
-        main([name])
-
-
-def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="benchmarks.bench_cluster")
+def run(*arguments: str) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks cluster")
     parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
     parser.add_argument("--rows", type=int, nargs="+", help="sizes of the data")
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
@@ -56,7 +51,3 @@ def main(arguments: list[str] | None = None) -> None:
         options_of_part = argparse.Namespace(**{**vars(options), "rows": options.rows or rows})
         print(f"-- {name}: {part.__doc__}", flush=True)
         part(options_of_part)
-
-
-if __name__ == "__main__":
-    main()

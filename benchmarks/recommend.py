@@ -21,9 +21,6 @@ N_NEW, N_RATED, N_USERS = 20, 20, 200
 
 def run() -> None:
     """Print seconds (and milliseconds for one user), ours and the peers' in one run."""
-    from benchmarks import recommend_events
-
-    recommend_events.run()
     try:
         ratings = rw.load_dataset("movielens-1m")
     except rw.exceptions.DatasetError as error:

@@ -1,6 +1,6 @@
 """Every ranker on extreme data: a million columns, one query of 100,000 documents, large features.
 
-``python -m benchmarks.bench_extremes wide`` runs one part; ``wide RidgeRanker,KNN`` only the
+``python -m benchmarks extremes wide`` runs one part; ``wide RidgeRanker,KNN`` only the
 rankers whose name starts so. CPU seconds of ``fit`` and ``decision_function`` on one thread,
 compiled before; a process of its own for each ranker, which a limit of CPU seconds ends.
 """
@@ -29,7 +29,7 @@ LIMIT = 120
 def run(part: str = "", name: str = "") -> None:
     """Print the tables."""
     for one in [part] if part else ["wide", "long_query", "scale"]:
-        code = f"from benchmarks.bench_extremes import {one}; {one}({name!r})"
+        code = f"from benchmarks.extremes import {one}; {one}({name!r})"
         subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, **ONE_THREAD})
 
 
@@ -129,7 +129,3 @@ def _one_list(n: int) -> tuple[Any, Any]:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, 20))
     return X, np.digitize(X[:, 0] + rng.normal(size=n), [-1.0, 0.0, 1.0]).astype(float)
-
-
-if __name__ == "__main__":
-    run(*sys.argv[1:])

@@ -9,9 +9,9 @@ the machine lengthens for all alike). Quality is NDCG@10 on new queries, the dif
 query.
 
     python -m benchmarks trees                                  everything (an hour)
-    python -m benchmarks.bench_trees --sizes 100000x46 --threads 1 --systems ours,lightgbm
-    python -m benchmarks.bench_trees --parts train --systems ours-symmetric,catboost-symmetric
-    python -m benchmarks.bench_trees --parts limit,growth       parts: train, growth, limit, score,
+    python -m benchmarks trees --sizes 100000x46 --threads 1 --systems ours,lightgbm
+    python -m benchmarks trees --parts train --systems ours-symmetric,catboost-symmetric
+    python -m benchmarks trees --parts limit,growth             parts: train, growth, limit, score,
                                                                 threads
 """
 
@@ -148,7 +148,7 @@ def one(system: str, n: int, n_features: int, n_trees: int, threads: int, out: s
 
 def measured(system: str, *numbers: int, out: str = "") -> dict[str, float]:
     """``one`` in a process of its own."""
-    command = [sys.executable, "-m", "benchmarks.bench_trees", "--one", system]
+    command = [sys.executable, "-m", "benchmarks.trees", "--one", system]
     done = subprocess.run(
         [*command, *map(str, numbers), out], check=True, capture_output=True, text=True
     )
@@ -289,7 +289,7 @@ def score(options: Any) -> None:
             model = LambdaMART(n_estimators=300, n_jobs=1, learning_rate=RATE, **OURS[system])
             save(model.fit(X, y, qid=qid), file)
             for name, off in ((system, "0"), (f"{system}, without numba", "1")):
-                command = [sys.executable, "-m", "benchmarks.bench_trees", "--score", file]
+                command = [sys.executable, "-m", "benchmarks.trees", "--score", file]
                 subprocess.run([*command, name], check=True, env=os.environ | {SWITCH: off})
     if "lightgbm" in options.systems and _installed("lightgbm"):
         time_scoring("lightgbm", fit("lightgbm", data, 300, 1))
@@ -332,15 +332,15 @@ def _installed(name: str) -> bool:
 PARTS = {"train": train, "growth": growth, "limit": limit, "score": score, "threads": threads}
 
 
-def run(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.bench_trees")
+def run(*arguments: str) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks trees")
     parser.add_argument("--sizes", default="100000x46,500000x136")
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--systems", default=",".join(SYSTEMS))
     parser.add_argument("--parts", default=",".join(PARTS))
     parser.add_argument("--trees", type=int, default=300)
     parser.add_argument("--repeats", type=int, default=2)
-    options = parser.parse_args(arguments or [])
+    options = parser.parse_args(arguments)
     options.sizes = [tuple(map(int, size.split("x"))) for size in options.sizes.split(",")]
     options.threads = [int(threads) for threads in options.threads.split(",")]
     options.systems = options.systems.split(",")
@@ -353,11 +353,9 @@ def run(arguments: list[str] | None = None) -> None:
         PARTS[part](options)
 
 
-if __name__ == "__main__":
+if __name__ == "__main__":  # the processes that run() starts
     if sys.argv[1:2] == ["--one"]:
         system, *numbers, out = sys.argv[2:]
         one(system, *map(int, numbers), out)  # type: ignore[arg-type,misc]
     elif sys.argv[1:2] == ["--score"]:
         score_file(*sys.argv[2:])
-    else:
-        run(sys.argv[1:])

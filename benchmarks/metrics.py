@@ -38,7 +38,7 @@ def run() -> None:
 def _child(name: str) -> None:
     """One line in a process of its own, so that its peak memory is its own."""
     subprocess.run(
-        [sys.executable, "-c", f"from benchmarks.bench_metrics import {name}; {name}()"], check=True
+        [sys.executable, "-c", f"from benchmarks.metrics import {name}; {name}()"], check=True
     )
 
 

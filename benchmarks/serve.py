@@ -1,6 +1,6 @@
 """The service beside the least that any such service does, in one run; kills, soak, interleaving.
 
-``python -m benchmarks serve`` runs every part; ``python -m benchmarks.bench_serve latency soak``
+``python -m benchmarks serve`` runs every part; ``python -m benchmarks serve latency soak``
 some of them.
 """
 
@@ -491,12 +491,8 @@ PARTS = {
 }
 
 
-def run(parts: Any = ()) -> None:
+def run(*parts: str) -> None:
     print(f"load of the machine: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores\n")
     for name in parts or PARTS:
         print(f"-- {name}: {PARTS[name].__doc__}", flush=True)
         PARTS[name]()
-
-
-if __name__ == "__main__":
-    run(sys.argv[1:])

@@ -1,6 +1,6 @@
 """OnlineKeepRank beside its limit, linear RankSVM beside LightGBM, pairs of one long query.
 
-``python -m benchmarks.bench_search_rankers long_query`` runs one part.
+``python -m benchmarks search_rankers long_query`` runs one part.
 
 Every part runs in its own process, on one thread, and is timed in CPU seconds: on a machine that
 others use too, these are what repeats.
@@ -27,7 +27,7 @@ N_FEATURES, QUERY = 46, 20
 def run(*parts: str) -> None:
     """Print the tables."""
     for part in parts or ("online_keeprank", "ranksvm", "lightgbm", "long_query"):
-        code = f"from benchmarks.bench_search_rankers import {part}; {part}()"
+        code = f"from benchmarks.search_rankers import {part}; {part}()"
         subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, **ONE_THREAD})
 
 
@@ -163,7 +163,3 @@ def _best(work: Callable[[], Any], repeats: int) -> tuple[Any, float]:
 
 def _peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0
-
-
-if __name__ == "__main__":
-    run(*sys.argv[1:])

@@ -133,7 +133,3 @@ def _catboost(X: Any, y: Any, qid: Any, test: Any) -> None:
         model.fit(pool)
         seconds = time.process_time() - start
         report(f"CatBoost {loss}", seconds, lambda X, m=model: m.predict(rows(X)), *test)
-
-
-if __name__ == "__main__":
-    run()
