@@ -227,3 +227,21 @@ def test_repair_keeps_what_is_readable(tmp_path):
     with pytest.raises(ParameterError, match="exists"):
         repair(path, tmp_path / "repaired.db")
     Store(tmp_path / "repaired.db").close()
+
+
+@pytest.mark.skipif(getattr(os, "geteuid", int)() != 0, reason="only root can give files away")
+def test_what_root_restores_belongs_to_the_owner_of_the_folder(tmp_path):
+    store = Store(tmp_path / "feedback.db")
+    fill(store, 3)
+    store.close()
+    backups.backup(tmp_path / "feedback.db", tmp_path / "backup.db")
+    folder = tmp_path / "service"
+    folder.mkdir()
+    os.chown(folder, 10001, 10001)
+    backups.restore(tmp_path / "backup.db", folder / "feedback.db")
+    check_store(folder / "feedback.db")
+    backups.backup(folder / "feedback.db", tmp_path / "backup.db")
+    Store(folder / "new.db").close()
+    names = {path.name: path.stat().st_uid for path in folder.iterdir()}
+    assert {"feedback.db", "feedback.db-lock", "new.db", "new.db-lock"} <= set(names)
+    assert set(names.values()) == {10001}

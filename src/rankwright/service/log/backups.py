@@ -16,7 +16,7 @@ from rankwright.exceptions import DataError, ParameterError
 from rankwright.service.log.checking import Digest, digest
 from rankwright.service.log.entries import DamagedStore
 from rankwright.service.log.reader import VERSION, LogReader
-from rankwright.service.log.store import StoreError, locked, open_store
+from rankwright.service.log.store import StoreError, give_to_owner_of_folder, locked, open_store
 
 PAGES_AT_ONCE = -1  # all: one snapshot of the source, whatever is written to it meanwhile
 
@@ -101,6 +101,7 @@ def new_file(path: str) -> Iterator[str]:
     """A file beside a path that takes its place when it is complete and on the disk."""
     folder = os.path.dirname(path)
     number, name = tempfile.mkstemp(prefix=".rankwright-", dir=folder)
+    give_to_owner_of_folder(number, path)
     os.close(number)
     try:
         yield name

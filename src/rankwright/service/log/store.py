@@ -449,7 +449,7 @@ def open_store(path: str) -> apsw.Connection:
             f"SQLite {apsw.sqlite_lib_version()} is too old to keep a log safely; "
             f"{'.'.join(map(str, OLDEST_SQLITE))} is needed. Upgrade apsw."
         )
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    os.close(_opened(path))
     db = apsw.Connection(path)
     db.set_busy_timeout(5000)
     db.execute("PRAGMA page_size=16384")  # of a new file: lists with features are tens of kB
@@ -494,9 +494,26 @@ def locked(path: str) -> Iterator[None]:
         file.close()
 
 
+def _opened(path: str) -> int:
+    """A file for its owner only, made if it is not there."""
+    try:
+        number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return os.open(path, os.O_RDWR)
+    give_to_owner_of_folder(number, path)
+    return number
+
+
+def give_to_owner_of_folder(number: int, path: str) -> None:
+    """Let the service that runs in a folder own what root makes there, such as a restored store."""
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        folder = os.stat(os.path.dirname(os.path.abspath(path)))
+        os.fchown(number, folder.st_uid, folder.st_gid)
+
+
 def _lock(path: str, wait: float) -> TextIO:
     """Keep a second service away from the file; the lock ends with the process."""
-    file = open(os.open(f"{path}-lock", os.O_RDWR | os.O_CREAT, 0o600), "w")  # noqa: SIM115
+    file = open(_opened(f"{path}-lock"), "w")  # noqa: SIM115
     with suppress(ImportError):
         import fcntl
 
