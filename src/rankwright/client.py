@@ -109,6 +109,10 @@ class Client:
     def model(self, version: str) -> Any:
         return self._get(f"/v1/models/{quote(version, safe='')}")
 
+    def drift(self, version: str, *, lists: int = 1000) -> Any:
+        """The columns of the latest lists of a model, next to those of training."""
+        return self._get(f"/v1/models/{quote(version, safe='')}/drift", {"lists": str(lists)})
+
     def upload(self, content: bytes, name: str = "model", *, activate: bool = False) -> Any:
         """Upload a model file; the same bytes have the same version."""
         options = {"name": name, "activate": str(activate).lower()}

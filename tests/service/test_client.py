@@ -41,6 +41,7 @@ CALLS = [
     lambda c: c.feedback("e", clicks=["d1"]),
     lambda c: c.models(),
     lambda c: c.model("shop"),
+    lambda c: c.drift("shop", lists=9),
     lambda c: c.upload(b"x", "shop", activate=True),
     lambda c: c.activate("shop"),
     lambda c: c.rollback(),

@@ -25,6 +25,7 @@ ENDPOINTS = {
     "GET /v1/models": "rank",
     "POST /v1/models": "admin",
     "GET /v1/models/{version}": "rank",
+    "GET /v1/models/{version}/drift": "admin",
     "POST /v1/models/rollback": "admin",
     "POST /v1/models/{version}/activate": "admin",
     "POST /v1/models/{version}/shadow": "admin",

@@ -55,6 +55,14 @@ def show_model(service: Service, call: Call) -> types.ModelInfo:
     return service.models.info(call.path["version"])
 
 
+async def show_drift(service: Service, call: Call) -> types.Drift:
+    from rankwright.service.drift import drift_of
+
+    models = service.models
+    model, n_lists = models.find(call.path["version"], "rank"), call.query()["lists"]
+    return await asyncio.to_thread(drift_of, model, service.store, n_lists)
+
+
 async def upload_model(service: Service, call: Call) -> types.ModelInfo:
     options = call.query()
     info = await asyncio.to_thread(service.models.upload, call.body, options["name"], "upload")
@@ -172,6 +180,9 @@ RANKED = types.RankAnswer | list[types.RankAnswer]
 NAME = ApiParameter("name", types.Name, "A name for the model.", default="model")
 ACTIVATE = ApiParameter("activate", bool, "Let it answer at once.", default=False)
 WHOSE = ApiParameter("user", User, "Whose entries to delete.")
+LISTS = ApiParameter(
+    "lists", Annotated[int, Meta(ge=1, le=10_000)], "The most lists to look at.", default=1000
+)
 MODELS, TRIALS, REPLICA = "/v1/models", "/v1/experiments", "/v1/replica"
 Count = Annotated[int, Meta(ge=0, lt=2**62)]
 STORE = ApiParameter("store", Annotated[str, Meta(max_length=64)], "The identity of the store.")
@@ -206,6 +217,9 @@ OPERATIONS = (
               types.ModelInfo, (NAME, ACTIVATE), 201),
     Operation("GET", f"{MODELS}/{{version}}", show_model, "What one model is.", "rank",
               answer=types.ModelInfo, parameters=(VERSION,), problems=(404,)),
+    Operation("GET", f"{MODELS}/{{version}}/drift", show_drift,
+              "The columns of the latest lists of a model, next to those of training.", "admin",
+              answer=types.Drift, parameters=(VERSION, LISTS), problems=(404,)),
     Operation("POST", f"{MODELS}/rollback", roll_back, "Undo the last activation.", "admin",
               answer=types.ModelInfo, problems=(409,)),
     Operation("POST", f"{MODELS}/{{version}}/activate", activate_model,

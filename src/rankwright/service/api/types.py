@@ -165,6 +165,26 @@ class ModelList(msgspec.Struct):
     note: str = ""
 
 
+class ColumnDrift(msgspec.Struct):
+    """A column now and in training: statistics of a number, shares of the levels of a text."""
+
+    name: str
+    moved: bool
+    why: str
+    trained: dict[str, float]
+    served: dict[str, float]
+
+
+class Drift(msgspec.Struct):
+    """The columns of the latest lists of a model next to those of training, moved ones first."""
+
+    version: str
+    lists: int
+    rows: int
+    columns: list[ColumnDrift]
+    note: str
+
+
 class ExperimentRequest(Request):
     """Two models to interleave; ``share`` of the traffic takes part."""
 

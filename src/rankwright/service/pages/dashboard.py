@@ -16,7 +16,8 @@ from starlette.routing import BaseRoute
 
 from rankwright.exceptions import RankwrightError
 from rankwright.service.api.candidates import candidates, score
-from rankwright.service.api.types import RankRequest
+from rankwright.service.api.types import Drift, RankRequest
+from rankwright.service.drift import drift_of
 from rankwright.service.judging.state import Judging
 from rankwright.service.log.entries import MODES, Event, decode_event, describe
 from rankwright.service.pages.rendering import (
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 MINUTES = 10  # of traffic in one row of its table, which has six
 MOST_ENTRIES = 20_000  # latest entries of the log that are looked at
 MOST_LATEST = 12
+MOST_DRIFT = 200  # lists whose columns are compared with those of training
 MOST_COMPARED = 20  # items of a list
 MOST_QUERIES = 30  # latest lists that can be compared
 
@@ -92,6 +94,7 @@ class Dashboard:
             "live": None if live is None else live.progress,
             "rank_loss": None if live is None or not live.started else live.rank_loss,
             "traffic": self._traffic(last),
+            "drift": self._drift(),
             "loss": None if live is None else loss_table(live),
             "experiments": service.experiments.infos(),
             "latest": self._latest(last),
@@ -138,6 +141,14 @@ class Dashboard:
             lines, x_title="minutes ago", y_title=f"entries in {MINUTES} minutes",
             label=f"Traffic of the last hour: {total} entries in the log.",
         )  # fmt: skip
+
+    def _drift(self) -> Drift | None:
+        """The columns of the active ranker now and in training."""
+        key = self.service.models.active_versions().get("rank")
+        if key is None:
+            return None
+        model = self.service.models.find(key, "rank")
+        return drift_of(model, self.service.store, MOST_DRIFT)
 
     def _latest(self, last: int) -> list[dict[str, Any]]:
         """The latest entries of the log, the newest first."""
