@@ -99,8 +99,11 @@ def _levels(name: str, trained: dict[str, float], values: FloatArray) -> ColumnD
     served = dict(zip(trained, np.round(shares, 6).tolist(), strict=True))
     why = []
     if distance - chance > LEVELS:
-        gained = max(served, key=lambda level: served[level] - trained[level])
-        why.append(f"{gained!r} has {served[gained]:.0%}, {trained[gained]:.0%} in training")
+        most = max(served, key=lambda level: abs(served[level] - trained[level]))
+        if abs(served[most] - trained[most]) > OUTSIDE:
+            why.append(f"{most!r} has {served[most]:.0%}, {trained[most]:.0%} in training")
+        elif unknown <= OUTSIDE:
+            why.append(f"the shares of its levels differ by {distance:.0%} from training")
     if unknown > OUTSIDE:
         why.append(f"{unknown:.0%} are levels that training did not have")
     return ColumnDrift(name, bool(why), "; ".join(why), dict(trained), served)
