@@ -51,8 +51,11 @@ def test_a_list_reorders_the_candidates_of_the_first_stage(log, model) -> None:
 
 
 def test_the_second_stage_is_better_than_the_first_on_the_shop(log) -> None:
-    split = leave_last_out(log)
-    train, test = log.take(split.train), log.take(split.test)
+    """Without ids of sessions: with them the first stage knows what the ranker finds out."""
+    ids = log.users[log.user], log.items[log.item]
+    events = rw.Interactions(*ids, time=log.time)
+    split = leave_last_out(events)
+    train, test = events.take(split.train), events.take(split.test)
     lists = [m.fit(train).recommend_all() for m in (recommender(), two_stages())]
     reports = [evaluate_lists(best, test, train=train, n=10) for best in lists]
     assert compare(*reports).differences["NDCG@10"].low > 0

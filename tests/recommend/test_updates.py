@@ -133,5 +133,5 @@ def test_updated_lists_agree_with_those_of_a_new_fit(log) -> None:
 
 def test_entries_without_times_go_to_the_end() -> None:
     entries = Entries(np.array([4, 2], np.int32), np.array([1.0, 2.0], np.float32), None)
-    item, weight, time_ = entries.followed_by(np.array([4, 9]), np.array([1.0, 1.0]), None)
+    item, weight, time_, _ = entries.followed_by(np.array([4, 9]), np.array([1.0, 1.0]), None)
     assert (item.tolist(), weight.tolist(), time_) == ([2, 4, 9], [2.0, 2.0, 1.0], None)

@@ -37,7 +37,8 @@ class Interactions(UsersAndItems):
     event : (n_events,) types such as "view" and "purchase", or None
         What kind of event it is; :meth:`weighted` and ``Recommender(event_weights=...)`` use it.
     session : (n_events,) ids or None
-        The visit that an event belongs to.
+        The visit that an event belongs to. Experts that learn order (``NextItems``, ``SLIT``)
+        follow what was taken in the present visit; see the guide.
 
     Attributes
     ----------
@@ -49,7 +50,8 @@ class Interactions(UsersAndItems):
     time : (n_events,) float64 or None
     event_types : array of the distinct types, in order of first appearance, or None
     event : (n_events,) indices into ``event_types``, or None
-    session : (n_events,) numbers of sessions, or None
+    sessions : array of the distinct ids of sessions, in order of first appearance, or None
+    session : (n_events,) indices into ``sessions``, or None
 
     Examples
     --------
@@ -69,6 +71,7 @@ class Interactions(UsersAndItems):
     event: IntArray | None = None
     event_types: NDArray[Any] | None = None
     session: IntArray | None = None
+    sessions: NDArray[Any] | None = None
 
     def __init__(
         self,
@@ -84,7 +87,7 @@ class Interactions(UsersAndItems):
         if event is not None:
             self.event, self.event_types = map(read_only, self._encoded(event, "event"))
         if session is not None:
-            self.session = read_only(self._encoded(session, "session")[0])
+            self.session, self.sessions = map(read_only, self._encoded(session, "session"))
 
     def _encoded(self, values: Column, name: str) -> tuple[IntArray, NDArray[Any]]:
         ids = as_ids(values, name)
@@ -267,6 +270,9 @@ class Interactions(UsersAndItems):
         if all(part.event is not None for part in events):
             kinds = [part.event_types[part.event] for part in events]  # type: ignore[index]
             more["event"] = joined(kinds)
+        if all(part.session is not None and part.sessions is not None for part in events):
+            visits = [part.sessions[part.session] for part in events]  # type: ignore[index]
+            more["session"] = joined(visits)
         weight = np.concatenate([part.weight for part in events])
         return cls(*columns, weight=weight, time=time, **more)
 
@@ -294,7 +300,7 @@ class Interactions(UsersAndItems):
         taken = self.from_numbers(
             self.users, self.items, self.user[index], self.item[index], self.weight[index], time
         )
-        taken.event_types = self.event_types
+        taken.event_types, taken.sessions = self.event_types, self.sessions
         for name in ("event", "session"):
             column = getattr(self, name)
             setattr(taken, name, None if column is None else read_only(column[index]))
@@ -316,7 +322,9 @@ class Interactions(UsersAndItems):
         columns |= {} if self.time is None else {"time": self.time}
         if self.event is not None and self.event_types is not None:
             columns["event"] = self.event_types[self.event]
-        return columns if self.session is None else columns | {"session": self.session}
+        if self.session is not None and self.sessions is not None:
+            columns["session"] = self.sessions[self.session]
+        return columns
 
     def facts(self) -> str:
         """What it holds, in numbers."""

@@ -129,7 +129,7 @@ def make_shop_log(
     ids = (np.arange(n_users), np.arange(n_items))
     log._set(*ids, user[session][order], item[order], None, time[order].round(1))
     log.event, log.event_types = read_only(kind[order]), np.array(TYPES)
-    log.session = read_only(session[order])
+    log.session, log.sessions = read_only(session[order]), np.arange(len(length))
     log.catalog, log.category, log.companion = shop.attributes(), shop.category, shop.companion
     log.favorites, log.cold, log.launched = favorites, shop.cold, shop.launched
     return log

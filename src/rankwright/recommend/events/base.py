@@ -30,6 +30,7 @@ class Expert(BaseEstimator, ABC):  # type: ignore[misc]
     _learned: ClassVar[dict[str, Learned | Holds]] = {}
     exact: ClassVar[bool] = True
     personal: ClassVar[bool] = True  # whether scores depend on the history
+    follows_order: ClassVar[bool] = False  # whether items of earlier sessions count less
 
     @abstractmethod
     def fit(self, histories: Histories) -> Self:

@@ -14,9 +14,10 @@ from rankwright._typing import FloatArray, IntArray
 from rankwright.data.behavior.interactions import Interactions, joined
 from rankwright.data.behavior.ratings import Ratings
 from rankwright.data.behavior.times import check_unit
-from rankwright.data.vocabulary import UsersAndItems, Vocabulary, read_only
+from rankwright.data.vocabulary import UsersAndItems, Vocabulary, hash_ids, read_only
 from rankwright.exceptions import DataError
 
+EARLIER = np.float32(0.1)  # what an item of an earlier session counts where order is followed
 MAX_WEIGHT = 1e9  # of a user and an item, where a usual event has 1
 
 
@@ -28,6 +29,8 @@ class HistoryRows(NamedTuple):
     weight: NDArray[np.float32]
     user: NDArray[np.int64] = np.zeros(0, np.int64)  # (n_rows,) numbers; empty for new users
     weighted: bool = False  # whether weights count in sums over a history
+    recent: NDArray[np.float32] = np.zeros(0, np.float32)  # (n_entries,) 1 in the last session,
+    # EARLIER before it; empty without sessions
 
     @classmethod
     def single(cls, items: IntArray, weight: FloatArray, *, weighted: bool = False) -> HistoryRows:
@@ -43,6 +46,16 @@ class HistoryRows(NamedTuple):
         item = np.concatenate([np.zeros(0, np.int32), *(part.item for part in parts)])
         weight = np.concatenate([np.zeros(0, np.float32), *(part.weight for part in parts)])
         return cls(ptr, item, weight, weighted=any(part.weighted for part in parts))
+
+    @classmethod
+    def of(cls, parts: Sequence[Entries], known: HistoryRows) -> HistoryRows:
+        """The histories of some users as they are now, where ``known`` are those of the data."""
+        ptr = pointers(np.array([len(part.item) for part in parts], np.int64))
+        item = np.concatenate([part.item for part in parts])
+        weight = np.concatenate([part.weight for part in parts])
+        keys = [part.session for part in parts if part.session is not None]
+        recent = recency(ptr, np.concatenate(keys)) if len(keys) == len(parts) > 0 else known.recent
+        return cls(ptr, item, weight, known.user, known.weighted, recent)
 
     @property
     def n_rows(self) -> int:
@@ -67,7 +80,9 @@ class HistoryRows(NamedTuple):
         """Some of the rows."""
         ptr, entries = self.entries(numbers)
         user = self.user[numbers] if len(self.user) else self.user
-        return HistoryRows(ptr, self.item[entries], self.weight[entries], user, self.weighted)
+        recent = self.recent[entries] if len(self.recent) else self.recent
+        columns = (self.item[entries], self.weight[entries], user, self.weighted, recent)
+        return HistoryRows(ptr, *columns)
 
     def frozen(self) -> HistoryRows:
         """The same as read-only views: kernels are compiled once, not for each mix of arrays."""
@@ -87,6 +102,11 @@ class HistoryRows(NamedTuple):
             return np.ones(len(self.weight), np.float32)
         return np.asarray(np.log2(1.0 + self.weight), np.float32)
 
+    @property
+    def recent_strength(self) -> NDArray[np.float32]:
+        """How much each entry counts where order is followed: less in earlier sessions."""
+        return self.strength * self.recent if len(self.recent) else self.strength
+
 
 class Entries(NamedTuple):
     """The history of one user."""
@@ -94,23 +114,36 @@ class Entries(NamedTuple):
     item: NDArray[np.int32]
     weight: NDArray[np.float32]
     time: NDArray[np.float64] | None
+    session: NDArray[np.int32] | None = None
 
-    def followed_by(self, item: IntArray, weight: FloatArray, time: FloatArray | None) -> Entries:
+    def followed_by(
+        self,
+        item: IntArray,
+        weight: FloatArray,
+        time: FloatArray | None,
+        session: NDArray[np.int32] | None = None,
+    ) -> Entries:
         """With more events of positive weights; the same as :meth:`Histories.of` all of them."""
         items = np.concatenate([self.item, item.astype(np.int32)])
         weights = np.concatenate([self.weight.astype(np.float64), weight])
-        times = None
+        times = keys = None
+        if self.session is not None:
+            if session is None:  # the visit goes on
+                session = np.full(len(item), self.session[-1] if len(self.session) else 0, np.int32)
+            keys = np.concatenate([self.session, session])
         if time is not None:
             times = time if self.time is None else np.concatenate([self.time, time])
             order = np.argsort(times, kind="stable")
             items, weights, times = items[order], weights[order], times[order]
+            keys = None if keys is None else keys[order]
         kinds, first = np.unique(items[::-1], return_index=True)
         kept = np.sort(len(items) - 1 - first)
         place = np.searchsorted(kinds, items)
         total = np.bincount(place, weights)[place][kept]
         check_weights(total)
         times = None if times is None else times[kept]
-        return Entries(items[kept], total.astype(np.float32), times)
+        keys = None if keys is None else keys[kept]
+        return Entries(items[kept], total.astype(np.float32), times, keys)
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,6 +167,7 @@ class Histories(UsersAndItems):
     disliked: NDArray[np.int64] | None = None  # (n_disliked, 2) users and items
     dislike: NDArray[np.float64] | None = None  # (n_disliked, 2) weights <= 0, times or 0
     weighted: bool = False  # whether weights tell more than how often an event was repeated
+    session: NDArray[np.int32] | None = None  # (n_pairs,) a hash of the session of the last event
 
     def __post_init__(self) -> None:
         n, ptr = len(self.item), self.ptr
@@ -146,7 +180,7 @@ class Histories(UsersAndItems):
             raise DataError("Histories.ptr does not ascend from 0 to the number of pairs.")
         if n and not 0 <= self.item.min() <= self.item.max() < len(self.items):
             raise DataError(f"Histories.item: numbers must lie in 0 .. {len(self.items) - 1}.")
-        for name in ("weight", "time"):
+        for name in ("weight", "time", "session"):
             column = getattr(self, name)
             if column is not None and (len(column) != n or not np.isfinite(column).all()):
                 raise DataError(f"Histories.{name}: {n} finite numbers needed.")
@@ -162,8 +196,11 @@ class Histories(UsersAndItems):
             object.__setattr__(self, name, read_only(np.asarray(getattr(self, name), kind)))
 
     @classmethod
-    def of(cls, events: Interactions) -> Histories:
-        """Group events by user and sort them by time; equal times keep their order."""
+    def of(cls, events: Interactions, session: NDArray[np.int32] | None = None) -> Histories:
+        """Group events by user and sort them by time; equal times keep their order.
+
+        ``session`` are the keys of the sessions of the events, by default from ``events.session``.
+        """
         from rankwright.recommend.events._kernels import merge_repeats
 
         # Few copies at a time: with millions of events this is where memory peaks.
@@ -191,7 +228,18 @@ class Histories(UsersAndItems):
             ptr = pointers(kept)[ptr]
             order, item, weight = order[kept], item[kept], weight[kept]
         time = None if events.time is None else events.time[order]
-        return cls(events.users, events.items, ptr, item, weight, time, disliked, dislike)
+        keys = session_keys(events) if session is None else session
+        return cls(
+            events.users,
+            events.items,
+            ptr,
+            item,
+            weight,
+            time,
+            disliked,
+            dislike,
+            session=None if keys is None else keys[order],
+        )
 
     @classmethod
     def of_ratings(cls, ratings: Ratings) -> Histories:
@@ -203,7 +251,18 @@ class Histories(UsersAndItems):
 
     @cached_property
     def rows(self) -> HistoryRows:
-        return HistoryRows(self.ptr, self.item, self.weight, np.arange(self.n_users), self.weighted)
+        user, recent = np.arange(self.n_users), np.zeros(0, np.float32)
+        if self.session is not None:
+            recent = recency(self.ptr, self.session)
+        return HistoryRows(self.ptr, self.item, self.weight, user, self.weighted, recent)
+
+    def by_session(self) -> Histories:
+        """A history for each session in a row of a user, instead of one for each user."""
+        if self.session is None or not len(self):
+            return self
+        starts = np.append(True, (np.diff(self.user) != 0) | (np.diff(self.session) != 0))
+        ptr = np.append(np.flatnonzero(starts), len(self))
+        return Histories(np.arange(len(ptr) - 1), self.items, ptr, self.item, self.weight, None)
 
     @cached_property
     def user(self) -> NDArray[np.int32]:
@@ -265,6 +324,16 @@ class Histories(UsersAndItems):
         if events.time is not None:
             old = np.zeros(0) if self.time is None else self.time[entries]
             time = np.concatenate([old, values[:, 1], events.time])
+        keys = session_keys(events)
+        if self.session is not None:
+            if keys is None:  # the visit goes on
+                last = np.zeros(len(users), np.int32)
+                some = np.flatnonzero(np.diff(self.ptr) > 0)
+                last[some] = self.session[self.ptr[some + 1] - 1]
+                keys = last[user]
+            keys = np.concatenate([self.session[entries], np.zeros(len(pairs), np.int32), keys])
+        else:
+            keys = None
         part = Histories.of(
             Interactions.from_numbers(
                 users,
@@ -273,7 +342,8 @@ class Histories(UsersAndItems):
                 np.concatenate([rows.item.astype(np.int64), pairs[:, 1], item[events.item]]),
                 np.concatenate([rows.weight, np.minimum(values[:, 0], -1e-9), events.weight]),
                 time,
-            )
+            ),
+            keys,
         )
         return self._spliced(part, changed), changed
 
@@ -314,9 +384,14 @@ class Histories(UsersAndItems):
         if self.disliked is not None or part.disliked is not None:
             both = self._disliked_by(changed, others=True), part._disliked_by(changed)
             columns += [np.concatenate(pair) for pair in zip(*both, strict=True)]
+        session = None
+        if self.session is not None and part.session is not None:
+            pieces = [x for a, b in cuts for x in (self.session[a], part.session[b])]
+            session = np.concatenate(pieces)
         spliced = replace(
             Histories(part.users, part.items, pointers(counts), *columns),  # type: ignore[arg-type]
             weighted=self.weighted,
+            session=session,
         )
         for name, ids in (("user_vocabulary", self.users), ("item_vocabulary", self.items)):
             if len(ids) == len(getattr(spliced, name[:4] + "s")):
@@ -333,6 +408,19 @@ class Histories(UsersAndItems):
 def pointers(counts: NDArray[Any]) -> NDArray[np.int64]:
     """Where each row starts, and the end of the last one, from the lengths of the rows."""
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+
+
+def session_keys(events: Interactions) -> NDArray[np.int32] | None:
+    """A hash of the session of each event, the same in each call; None without sessions."""
+    if events.session is None or events.sessions is None:
+        return None
+    return (hash_ids(events.sessions) >> np.uint64(33)).astype(np.int32)[events.session]
+
+
+def recency(ptr: NDArray[np.int64], session: NDArray[np.int32]) -> NDArray[np.float32]:
+    """1 for what belongs to the session of the last entry of its row, ``EARLIER`` for the rest."""
+    last = np.repeat(session[np.maximum(ptr[1:] - 1, 0)], np.diff(ptr)) if len(session) else session
+    return np.where(session == last, np.float32(1.0), EARLIER)
 
 
 def check_weights(weight: NDArray[Any]) -> None:

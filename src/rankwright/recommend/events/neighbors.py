@@ -117,7 +117,7 @@ class ItemCosine(Expert):
 
         self.flush(rows)
         scores = np.zeros((rows.n_rows, len(self.neighbor_)), np.float32)
-        strong = rows._replace(weight=rows.strength)
+        strong = rows._replace(weight=rows.recent_strength if self.follows_order else rows.strength)
         table = (strong.frozen(), self.decay, self.neighbor_, self.similarity_)
         map_blocks(lambda block: add_neighbors(*table, *block, scores), row_ranges(rows.n_rows))
         return scores
@@ -134,7 +134,8 @@ class NextItems(ItemCosine):
     """Items that users take soon after an item (sequence neighbors); last items count more.
 
     As :class:`ItemCosine`, but what counts is an item at most ``window`` places later in a
-    history: ``window`` if it is the next one, 1 if it is the last that counts.
+    history: ``window`` if it is the next one, 1 if it is the last that counts. Where events have
+    sessions, an item of an earlier session than the last one counts a tenth in scores.
 
     Parameters
     ----------
@@ -142,6 +143,7 @@ class NextItems(ItemCosine):
     window : how many places later
     """
 
+    follows_order: ClassVar = True
     _constraints: ClassVar = {**ItemCosine._constraints, "window": schema.at_least(1)}
 
     def __init__(

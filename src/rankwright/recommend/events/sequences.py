@@ -28,7 +28,8 @@ class SLIT(Expert):
     places ahead counts ``0.5**m``. With the Gram matrix A of the inputs and their products B with
     the targets, the weights are the inverse of (A + l2 I) times B. The score of an item is the sum
     over the last items of a history; an item of weight w counts log2(1 + w) as well if events have
-    types or a half-life.
+    types or a half-life. Where events have sessions, a training row has items of one session only,
+    and an item of an earlier session than the last one counts a tenth in scores.
 
     Only the ``max_items`` items with most users take part; other items score 0. With m of them a
     model holds m**2 float32 (``weight_``).
@@ -50,6 +51,7 @@ class SLIT(Expert):
     """
 
     exact: ClassVar = False
+    follows_order: ClassVar = True
     _constraints: ClassVar = {
         "decay": schema.positive(1.0),
         "window": schema.at_least(1),
@@ -86,7 +88,7 @@ class SLIT(Expert):
         gram = np.zeros((width, width))
         gram[np.diag_indices_from(gram)] = self.l2_regularization
         self.weight_ = np.zeros((width, width), np.float32)
-        pairs, lags = neighbor_pairs(histories), self._lags()
+        pairs, lags = neighbor_pairs(histories.by_session()), self._lags()
         tables = (pairs, lags, self.kept_, self._column_of(), gram, self.weight_)
         blocks = ranges(width, 8 * n_threads()) if width > 64 else [(0, width)]
         map_blocks(lambda block: count_transitions(*tables, *block), blocks)
@@ -142,7 +144,7 @@ class SLIT(Expert):
         back = np.repeat(rows.ptr[1:], np.diff(rows.ptr)) - 1 - np.arange(len(rows.item))
         column = self._column_of()[rows.item]
         used = (back < self.window) & (column >= 0)
-        value = (self.decay ** back[used] * rows.strength[used]).astype(np.float32)
+        value = (self.decay ** back[used] * rows.recent_strength[used]).astype(np.float32)
         shape = (rows.n_rows, len(self.kept_))
         table = csr_array((value, column[used], pointers(used)[rows.ptr]), shape=shape)
         kept_scores = np.asarray(table @ self.weight_)

@@ -25,7 +25,7 @@ from rankwright.recommend.events.histories import (
     Histories,
     HistoryRows,
     check_weights,
-    pointers,
+    session_keys,
 )
 from rankwright.recommend.events.least_squares import EASE, ImplicitALS
 from rankwright.recommend.events.neighbors import ItemCosine, NextItems
@@ -302,6 +302,8 @@ class TopN(BaseEstimator):  # type: ignore[misc]
             parts[name] = float(scale * scores[0, item])
             if expert.personal and len(items):
                 by_item = expert.contributions(items, weight, item, weighted=rows.weighted)
+                if expert.follows_order and len(rows.recent):
+                    by_item = by_item * rows.recent
                 by_item = scale * by_item
                 parts[name], added = float(by_item.sum()), added + by_item
         return parts, added
@@ -342,25 +344,29 @@ class EventBackend:
         if not self.changed or not any(number in self.changed for number in numbers.tolist()):
             return rows
         now = [self.entries(number) for number in numbers.tolist()]
-        ptr = pointers(np.array([len(one.item) for one in now], np.int64))
-        item, weight = (np.concatenate([one[at] for one in now]) for at in (0, 1))
-        return HistoryRows(ptr, item, weight, rows.user, rows.weighted)
+        return HistoryRows.of(now, rows)
 
     def entries(self, number: int) -> Entries:
         """The history of one user of the data."""
         if number in self.changed:
             return self.changed[number]
-        time = self.data.time
         own = slice(*self.data.ptr[number : number + 2])
-        return Entries(*self.data.rows.row(number), None if time is None else time[own])
+        time, session = self.data.time, self.data.session
+        return Entries(
+            *self.data.rows.row(number),
+            None if time is None else time[own],
+            None if session is None else session[own],
+        )
 
     def add(self, events: Interactions, user: IntArray, item: IntArray) -> None:
         """Let some users' histories follow new events; what experts know of items stays."""
+        keys = session_keys(events)
         for number in np.unique(user).tolist():
             own = user == number
             time = None if events.time is None else events.time[own]
+            session = None if keys is None else keys[own]
             self.changed[number] = self.entries(number).followed_by(
-                item[own], events.weight[own], time
+                item[own], events.weight[own], time, session
             )
 
     def new(self, items: IntArray, weight: FloatArray, given: Mapping[Any, float]) -> HistoryRows:

@@ -90,7 +90,8 @@ def without(histories: Histories, rows: BoolArray) -> Histories:
     time = None if histories.time is None else histories.time[kept]
     columns = (histories.item[kept], histories.weight[kept], time)
     rest = Histories(histories.users, histories.items, pointers(counts), *columns)
-    return replace(rest, weighted=histories.weighted)
+    session = None if histories.session is None else histories.session[kept]
+    return replace(rest, weighted=histories.weighted, session=session)
 
 
 class ExpertCandidates:
