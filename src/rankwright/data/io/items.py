@@ -242,7 +242,12 @@ def read_items(
     color   text     words, 2 levels
     to change it: kinds={'color': 'drop'}
     """
-    name = _path(path)
+    if not isinstance(path, str | os.PathLike):
+        raise ParameterError(
+            f"read_items: path is a {type(path).__name__}, not a path. Turn a data frame into "
+            "items with rankwright.data.items_from_frame."
+        )
+    name = os.fspath(path)
     kind = _item_format(name, format)
     group = group_file(name) if isinstance(group, str) and group == "auto" else group
     if group is not None and kind != "letor":
@@ -316,15 +321,6 @@ def names_columns(path: str) -> bool:
     return tables.has_names(first_fields(path, "\t" if detect_format(path) == "tsv" else None))
 
 
-def _path(path: str | os.PathLike[str]) -> str:
-    if not isinstance(path, str | os.PathLike):
-        raise ParameterError(
-            f"read_items: path is a {type(path).__name__}, not a path. Turn a data frame into "
-            "items with rankwright.data.items_from_frame."
-        )
-    return os.fspath(path)
-
-
 def _item_format(path: str, format: str | None) -> str:
     """The format given or detected, if it is one of items."""
     if format is not None and format not in FORMATS:
@@ -384,7 +380,12 @@ def _read_table(
     graded: bool,
     names: Sequence[str] | None,
 ) -> Items:
-    source, header = _open_table(path, kind, reading["separator"])
+    source: Any = path  # of CSV and TSV; rows of other formats are read once
+    if kind in ("csv", "tsv"):
+        header = first_fields(path, reading["separator"])
+    else:
+        source = tables.read_jsonl(path) if kind == "jsonl" else read_parquet(path)
+        header = list(source)
     encoded = reading["encode_as"] is not None
     layout = _find_columns(path, header, columns, graded, names, encoded)
     try:
@@ -438,14 +439,6 @@ def _refuse_row(path: str, row: int, reason: str, fix: str, kind: str) -> NoRetu
     text = read_text(path)
     lines = [line for line, _ in json_rows(text)]
     text.refuse(lines[row], 1, reason, fix, kind)
-
-
-def _open_table(path: str, kind: str, separator: str | None) -> tuple[Any, list[str]]:
-    """A table (for CSV and TSV its path) and the names of its columns."""
-    if kind in ("csv", "tsv"):
-        return path, first_fields(path, separator)
-    table = tables.read_jsonl(path) if kind == "jsonl" else read_parquet(path)
-    return table, list(table)
 
 
 def _find_columns(
