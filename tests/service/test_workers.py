@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import threading
 import time
 from collections import Counter
@@ -18,14 +19,17 @@ from tests.service.test_who_may_do_what import OPEN, PAGES, STRANGERS, WALK, is_
 
 import rankwright as rw
 from rankwright.client import Client, ServiceError
+from rankwright.service import Settings, create_app
 from rankwright.service.api.problems import HttpProblem
 from rankwright.service.log.checking import check_store
+from rankwright.service.workers import pool as pool_module
 from rankwright.service.workers.channel import (
     Channel,
     ConnectionCounts,
     SharedRateLimit,
     socket_pair,
 )
+from rankwright.service.workers.pool import WorkerPool
 
 ADMIN, RANK = "a" * 32, "r" * 32
 TOKENS = f"shop {RANK} rank\nboss {ADMIN} admin\n"
@@ -199,6 +203,29 @@ def test_a_worker_that_is_killed_is_replaced_and_the_service_goes_on(tmp_path):
     report = check_store(tmp_path / "feedback.db")
     assert report.faults == []
     assert report.ranker is not None
+
+
+def test_a_service_whose_workers_do_not_start_says_so_and_ends(tmp_path, monkeypatch):
+    """It started them again without a pause for two minutes."""
+    service = create_app(Settings(store=str(tmp_path / "feedback.db"), demo=True)).service
+    monkeypatch.setattr(pool_module, "run_worker", os._exit)  # which wants a number, and fails
+    started = []
+    monkeypatch.setattr(WorkerPool, "_start", counted(WorkerPool._start, started))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        workers = WorkerPool(service, listener, 2, None)
+        with pytest.raises(OSError, match="did not start"):
+            workers.start(lambda worker: worker.requests.close())
+        workers.join()
+    service.close()
+    assert len(started) == 2
+
+
+def counted(function, calls):
+    def call(*arguments):
+        calls.append(arguments)
+        return function(*arguments)
+
+    return call
 
 
 def test_workers_end_with_the_process_that_writes(tmp_path):

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 READ_SECONDS = 0.01  # between two looks at what the workers have sent
 START_SECONDS = 120.0  # until a worker listens
 PREPARE_SECONDS = 30.0  # until a worker has a new state
+PAUSE_SECONDS = 1.0  # before a worker that ended before it listened is started again
 log = logging.getLogger("rankwright.service")
 
 
@@ -88,7 +89,7 @@ class WorkerPool:
         self.generation = CONTEXT.RawValue("Q", 0)
         self.connections = ConnectionCounts(n_workers)
         self.workers: list[Worker] = []
-        self.stopping = False
+        self.stopping = self._started = False
         self._reading = threading.RLock()
         self._publishing = threading.RLock()
         self._said = threading.Condition()
@@ -106,9 +107,14 @@ class WorkerPool:
         with self._publishing:
             for number in range(self.connections.n_processes):
                 self._start(number)
-        self._wait(lambda: all(w.listening for w in self.workers), START_SECONDS)
-        if not all(worker.listening for worker in self.workers):
+        self._wait(
+            lambda: self.ready or any(w.gone and not w.listening for w in self.workers),
+            START_SECONDS,
+        )
+        if not self.ready:
+            self.stop()
             raise OSError("a worker did not start; its messages are above.")
+        self._started = True
 
     @property
     def ready(self) -> bool:
@@ -239,14 +245,17 @@ class WorkerPool:
                 self._said.notify_all()
 
     def _replace(self, worker: Worker) -> None:
-        if self.stopping:
+        if self.stopping or not (self._started or worker.listening):
             return
         log.error("worker %s ended: it is replaced", worker.number)
         worker.process.join(1)
         self.connections.clear(worker.number)
-        threading.Thread(target=self._start_again, args=(worker.number,), daemon=True).start()
+        pause = 0.0 if worker.listening else PAUSE_SECONDS
+        arguments = (worker.number, pause)
+        threading.Thread(target=self._start_again, args=arguments, daemon=True).start()
 
-    def _start_again(self, number: int) -> None:
+    def _start_again(self, number: int, pause: float) -> None:
+        time.sleep(pause)
         with self._publishing:
             if not self.stopping:
                 self._start(number)
