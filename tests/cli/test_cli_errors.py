@@ -34,9 +34,6 @@ def shop(tmp_path):
         (["fuse", "$F/engine-0.run", "$F/engine-1.run", "--name", "a b"], 2, "has no blanks"),
         (["fuse", "$F/engine-0.run", "$F/engine-1.run", "--method", "x"], 2, "learned"),
         (["rank", "$F/model.rw", "$F/test.txt", "--trec", "--name", "a b"], 2, "has no blanks"),
-        (["rank", "$F/model.rw", "$F/test.txt", "--trec", "--json"], 2, "one of them"),
-        (["check", "$F/engine-0.run", "--against", "$F/test.txt"], 2, "--against"),
-        (["convert", "$F/test.txt", "-", "--write-as", "parquet"], 2, "to a file only"),
     ],
 )
 def test_options_without_sense_are_refused_by_name(shell, words, code, said):

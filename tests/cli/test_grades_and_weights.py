@@ -12,7 +12,7 @@ import pytest
 
 import rankwright as rw
 from rankwright.data import items_from_frame
-from rankwright.exceptions import DataError, FileFormatError, ParameterError
+from rankwright.exceptions import DataError
 
 WORDS = {"Irrelevant": 0, "Complement": 1, "Substitute": 2, "Exact": 3}
 
@@ -44,22 +44,6 @@ def test_words_are_grades_and_commas_are_decimal_points(shop) -> None:
     assert items.weight.tolist() == [1.0, 2.0] * 30
     assert items.take([3, 2]).weight.tolist() == [2.0, 1.0]
     assert items.feature_names == ("price",)
-
-
-@pytest.mark.parametrize(
-    ("options", "text"),
-    [
-        ({"grades": None}, "say what they mean, with a higher number for a better item: grades='"),
-        ({"grades": {"Exact": 3}}, "is unknown"),
-        ({"decimal": "."}, "if commas are decimal points, give decimal=','"),
-        ({"weight": "brand"}, 'brand "b0" is not a finite number'),
-        ({"kinds": {"brand": "number"}, "drop": []}, 'brand "b0" is not a finite number'),
-    ],
-)
-def test_what_cannot_be_read_is_refused_with_its_line_and_what_to_do(shop, options, text) -> None:
-    with pytest.raises(FileFormatError, match=r"shop\.csv:[0-9]+") as caught:
-        _read(shop, **options)
-    assert text in str(caught.value)
 
 
 def test_ordered_categories_of_a_frame_are_grades() -> None:
@@ -105,8 +89,3 @@ def test_weights_and_words_reach_the_training_of_a_shell(shell, shop) -> None:
     )
     bad = shell(*train[:-1], "Exact", code=2).stderr
     assert "write word=number" in bad
-
-
-def test_a_frame_instead_of_a_file_is_refused_with_what_to_call() -> None:
-    with pytest.raises(ParameterError, match=r"path is a DataFrame.*items_from_frame"):
-        rw.read_items(pd.DataFrame({"x": [1.0], "grade": [1]}))

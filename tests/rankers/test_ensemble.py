@@ -135,38 +135,6 @@ def test_rankers_without_names_are_named_after_their_class() -> None:
     assert model.members[2][1].C == 3.0
 
 
-BAD: list[tuple[Any, Any, str]] = [
-    (None, None, "members must be"),
-    ([], None, "members must be"),
-    ([rw.RankSVM], None, "members must be"),
-    ([("a", rw.RankSVM()), ("a", rw.RankSVM())], None, "different names"),
-    ([("a__b", rw.RankSVM())], None, "without '__'"),
-    ([make_pipeline(StandardScaler())], None, "members must be"),
-    ([rw.RankSVM()], [1, 2], "2 weights were given for 1 members"),
-    ([rw.RankSVM()], [0.0], "not all of them 0"),
-    ([rw.RankSVM(), rw.PRank()], [1, -1], "numbers >= 0"),
-    ([rw.RankSVM(), rw.PRank()], [1, np.nan], "numbers >= 0"),
-    ([("q", rw.RankSVM(normalize="query"))], None, "'q'.*within a query"),
-    ([("q", make_pipeline(rw.QueryNormalizer(), rw.RankSVM()))], None, "'q'.*within a query"),
-    ([("e", rw.RankEnsemble([rw.RankSVM(normalize="query")]))], None, "'e'.*within a query"),
-]
-
-
-@pytest.mark.parametrize("members, weights, words", BAD)
-def test_bad_members_and_weights_are_refused(members: Any, weights: Any, words: str) -> None:
-    with pytest.raises(rw.ParameterError, match=words):
-        rw.RankEnsemble(members, weights).fit(X, Y, qid=QID)
-
-
-def test_members_that_are_not_fitted_and_bad_scales_are_refused() -> None:
-    fitted = rw.RankSVM().fit(X, Y)
-    with pytest.raises(rw.ParameterError, match=r"'b'.*is not fitted"):
-        rw.RankEnsemble.from_fitted([("a", fitted), ("b", rw.RankSVM())])
-    for scale in ([0.0], [1.0, 2.0], [np.nan], [-1.0]):
-        with pytest.raises(rw.ParameterError, match="scale="):
-            rw.RankEnsemble.from_fitted([fitted], scale=scale)
-
-
 def test_an_error_of_a_member_names_it() -> None:
     model = rw.RankEnsemble([("svm", rw.RankSVM()), ("online", rw.PRank())])
     with pytest.raises(rw.DataError) as caught:

@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_info
 import rankwright as rw
 from rankwright.data import make_shop_log
 from rankwright.data.datasets.synthetic import make_ratings
-from rankwright.exceptions import DataError, ParameterError, RankwrightWarning
+from rankwright.exceptions import DataError, RankwrightWarning
 from rankwright.recommend import Filter, Recommendation
 from rankwright.recommend.events import EASE, ItemContent, ItemCosine, NextItems, Popularity
 from rankwright.recommend.explanations import EventExplanation
@@ -299,21 +299,6 @@ def test_features_bring_new_items_into_lists() -> None:
     assert "title 99" in str(model.explain([1, 2], 99))
 
 
-@pytest.mark.parametrize(
-    ("experts", "message"),
-    [
-        ([], "give one expert or more"),
-        ([Popularity], "is not an expert"),
-        (["EASE"], "is not an expert"),
-        ([Popularity(half_life=-1.0)], "half_life"),
-    ],
-    ids=str,
-)
-def test_experts_that_are_none_are_refused(events, experts, message) -> None:
-    with pytest.raises(ParameterError, match=message):
-        rw.Recommender(experts=experts).fit(events)
-
-
 def test_an_unfitted_recommender_says_so(events) -> None:
     calls = [lambda m: m.recommend(1), lambda m: m.recommend_new([1]), lambda m: m.refit()]
     for call in [*calls, lambda m: m.explain(1, 1), lambda m: m.similar_items(1)]:
@@ -419,11 +404,6 @@ def test_features_without_any_feature_change_nothing_but_the_catalog(events) -> 
     best = model.recommend(3, n=40)
     assert 777 not in [item for item, _ in best]
     assert best[0].score > 0  # an expert that knows nothing is not as good as popularity
-
-
-def test_times_of_new_events_must_match(model) -> None:
-    with pytest.raises(DataError, match="times"):
-        model.partial_fit(rw.Interactions([3], [3]))
 
 
 def test_an_early_event_takes_its_place_in_time(events) -> None:

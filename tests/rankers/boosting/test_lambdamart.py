@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 import rankwright as rw
-from rankwright.exceptions import MemoryLimitError, ParameterError
+from rankwright.exceptions import MemoryLimitError
 from rankwright.feedback.base import Grades
 from rankwright.metrics.pairwise import pairwise_accuracy
 from rankwright.rankers import checks
@@ -161,17 +160,6 @@ def test_fit_more_and_warm_start_equal_one_longer_fit(data: Any, tmp_path: Path)
         np.testing.assert_array_equal(model.node_set_bits_, whole.node_set_bits_)
         np.testing.assert_array_equal(model.node_level_, whole.node_level_)
         assert model.best_iteration_ == 12
-
-
-def test_going_on_is_refused_without_rows_or_with_fewer_trees(data: Any) -> None:
-    X, y, qid = data
-    model = rw.LambdaMART(**SMALL, warm_start=True).fit(X, y, qid=qid)
-    with pytest.raises(ParameterError, match="loaded or copied"):
-        pickle.loads(pickle.dumps(model)).fit_more(3)
-    with pytest.raises(ParameterError, match="already has 12 trees"):
-        model.set_params(n_estimators=5).fit(X, y, qid=qid)
-    with pytest.raises(ParameterError, match="n_more"):
-        model.fit_more(0)
 
 
 def test_initial_scores_are_where_training_starts(data: Any) -> None:

@@ -11,7 +11,7 @@ import pytest
 from sklearn.base import clone
 
 import rankwright as rw
-from rankwright.exceptions import DataError, DegenerateDataWarning, ParameterError
+from rankwright.exceptions import ParameterError
 
 KERNELS = {"linear": {}, "rbf": {"kernel": "rbf", "gamma": 0.2}}
 
@@ -186,30 +186,6 @@ def test_a_sample_of_rows_estimates_the_error_within_its_own_error(
     assert 0.2 < np.median(np.abs(off)) < 1.3  # 0.67 for a normal variable
 
 
-def test_leave_out_says_what_it_lacks(twin: Any) -> None:
-    rows = small(twin, "queries")
-    model = rw.MPRank().fit(rows.X, rows.y)
-    with pytest.raises(ParameterError, match="two queries"):
-        model.leave_query_out()
-    with pytest.raises(ParameterError, match="average='rows'"):
-        model.leave_pair_out(average="rows")
-    with pytest.raises(ParameterError, match="Call fit"):
-        rw.MPRank().partial_fit(rows.X, rows.y).leave_pair_out()
-    with pytest.raises(ParameterError, match="loss='squared'"):
-        rw.MPRank(loss="absolute").fit(rows.X, rows.y).leave_pair_out()
-    with pytest.raises(ParameterError, match="n_rows must be"):
-        model.estimate_leave_pair_out(3)
-    with pytest.warns(DegenerateDataWarning):
-        lonely = rw.MPRank().fit(rows.X, rows.y, qid=np.arange(14))
-    with pytest.raises(DataError, match="two rows"):
-        lonely.leave_pair_out()
-    weighted = rw.MPRank().fit(rows.X, rows.y, sample_weight=np.linspace(0.1, 0.9, 14))
-    with pytest.raises(ParameterError, match="does not support weights"):
-        weighted.leave_pair_out(exact=False)
-    with pytest.raises(ParameterError, match="own C'"):
-        weighted.leave_pair_out(refit=True)
-
-
 def test_copies_and_pickles_do_not_carry_the_training_rows(twin: Any) -> None:
     rows = twin.rows("one list")
     model = rw.MPRank().fit(rows.X, rows.y)
@@ -245,15 +221,3 @@ def test_svrank_estimates_from_a_sample_of_pairs(twin: Any) -> None:
     assert abs(sampled.value - all_pairs) < 4 * sampled.error
     every = model.estimate_leave_pair_out(10_000)
     assert every.value == pytest.approx(all_pairs)
-
-
-def test_svrank_needs_the_rows_of_its_fit(twin: Any) -> None:
-    rows = small(twin, "one list")
-    model = rw.SVRank().fit(rows.X, rows.y)
-    with pytest.raises(ParameterError):
-        pickle.loads(pickle.dumps(model)).leave_pair_out()
-    with pytest.raises(ParameterError):
-        model.leave_pair_out(average="rows")
-    weighted = rw.SVRank().fit(rows.X, rows.y, sample_weight=np.arange(1.0, len(rows.y) + 1))
-    with pytest.raises(ParameterError):
-        weighted.leave_pair_out()

@@ -11,7 +11,6 @@ from scipy import optimize
 
 import rankwright as rw
 from rankwright.exceptions import ParameterError
-from rankwright.feedback.pairs import Pairs
 
 
 def test_the_bound_is_corollary_one_for_both_powers(twin: Any) -> None:
@@ -83,21 +82,6 @@ def test_a_row_of_several_queries_changes_no_cost_by_more_than_beta() -> None:
         other = X @ fitted([i for i in range(24) if i != k]) - y
         change = np.abs(np.subtract.outer(h, h)) - np.abs(np.subtract.outer(other, other))
         assert np.abs(change[same]).max() <= beta
-
-
-def test_what_the_theorem_does_not_cover_is_refused(twin: Any) -> None:
-    rows = twin.rows("queries")
-    model = rw.MPRank().fit(rows.X, rows.y)
-    with pytest.raises(ParameterError, match="delta"):
-        model.stability_bound(1.5, 1.0)
-    with pytest.raises(ParameterError, match="M must be"):
-        model.stability_bound(0.1, -1.0)
-    pairs = rw.MPRank().fit_feedback(rows.X, Pairs([0, 1], [2, 3]))
-    with pytest.raises(ParameterError, match="graded rows"):
-        pairs.stability_bound(0.1, 1.0)
-    light = rw.MPRank().fit(rows.X[:3], [1, 2, 4], sample_weight=[0.1, 0.1, 0.1])
-    with pytest.raises(ParameterError, match=r"add up to 0\.3"):
-        light.stability_bound(0.1, 1.0)
 
 
 def test_a_list_is_cut_where_the_preference_drops() -> None:
