@@ -40,6 +40,8 @@ def run(*arguments: str) -> None:
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--drops", type=int, default=8, help="lost connections, of losses")
     parser.add_argument("--cancels", type=int, default=4, help="cancelled tasks, of losses")
+    parser.add_argument("--state", metavar="FILE", help="of losses: where to go on after a cut")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="of losses, at most")
     parser.add_argument("--repeats", type=int, default=2, help="of peers; the best counts")
     options = parser.parse_args(arguments)
     if unknown := set(options.parts) - set(PARTS):
@@ -49,5 +51,5 @@ def run(*arguments: str) -> None:
     for name in options.parts or PARTS:
         part, rows = PARTS[name]
         options_of_part = argparse.Namespace(**{**vars(options), "rows": options.rows or rows})
-        print(f"-- {name}: {part.__doc__}", flush=True)
+        print(f"-- {name}: {str(part.__doc__).splitlines()[0]}", flush=True)
         part(options_of_part)

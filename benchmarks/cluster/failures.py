@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -74,7 +75,11 @@ PER_CLUSTER = 10  # accidents: Dask's nannies do not bring back workers for ever
 
 
 def losses(options: Any) -> None:
-    """LambdaMART with killed workers, lost connections and cancelled tasks at random moments"""
+    """LambdaMART with killed workers, lost connections and cancelled tasks at random moments
+
+    With ``--state FILE`` each fit is written there when it ends, and the same command goes on after
+    the last one: 70 fits take more minutes than a busy machine may give at a time.
+    """
     import rankwright as rw
 
     def model() -> Any:
@@ -82,31 +87,68 @@ def losses(options: Any) -> None:
 
     kinds = ["kill"] * options.kills + ["connection"] * options.drops + ["cancel"] * options.cancels
     random.Random(0).shuffle(kinds)
+    end = time.monotonic() + 60 * options.minutes
     for n in options.rows:
-        same: dict[str, list[bool]] = {kind: [] for kind in kinds}
-        growing = 0
         with files(n, part=5000) as folder:
             expected = fingerprint(on_engine(model(), folder))
-            number = 0
-            while number < len(kinds):
+            record = Record(
+                options.state, f"{n} rows, {options.rounds} rounds, {expected}, {kinds}"
+            )
+            while len(record.ended) < len(kinds) and time.monotonic() < end:
                 with cluster(3, {"LambdaMART": model}) as client, watched_gangs() as gangs:
                     usual, _ = timed(fit_on, client, model(), folder)
                     growth = time.perf_counter() - gangs[-1].started
                     for _ in range(PER_CLUSTER):
-                        if number == len(kinds) or not _has_workers(client):
+                        number = len(record.ended)
+                        late = number == len(kinds) or time.monotonic() >= end
+                        if late or not _has_workers(client):
                             break
                         draw, times = random.Random(number), (usual, growth)
                         strike = Strike(client, kinds[number], gangs, draw, times)
                         took, fitted = timed(strike.during, fit_on, client, model(), folder)
-                        same[kinds[number]].append(fingerprint(fitted) == expected)
-                        growing += strike.what == "trees grow"
+                        same = fingerprint(fitted) == expected
+                        record.add(kinds[number], strike.what, same)
                         print(f"  {number + 1:>3}: {kinds[number]:<10} after {strike.at:4.1f} s of "
-                              f"{usual:.1f} ({strike.what}): {took:5.1f} s, same file: "
-                              f"{same[kinds[number]][-1]}", flush=True)  # fmt: skip
-                        number += 1
-        for kind, each in same.items():
+                              f"{usual:.1f} ({strike.what}): {took:5.1f} s, same file: {same}",
+                              flush=True)  # fmt: skip
+        record.report(kinds)
+
+
+class Record:
+    """The fits that have ended, of a run that may be cut off; in a file, a line of JSON each."""
+
+    def __init__(self, path: str | None, what: str) -> None:
+        self._path = None if path is None else Path(path)
+        self.ended: list[tuple[str, str, bool]] = []  # the accident, its moment, the same file
+        if self._path is not None and self._path.exists():
+            first, *lines = self._path.read_text().splitlines()
+            if json.loads(first) != what:
+                sys.exit(f"{self._path} is of another run: remove it, or name another file")
+            self.ended = [tuple(json.loads(line)) for line in lines]
+        else:
+            self._write(what)
+
+    def add(self, kind: str, moment: str, same: bool) -> None:
+        self.ended.append((kind, moment, same))
+        self._write(self.ended[-1])
+
+    def _write(self, line: object) -> None:
+        if self._path is not None:
+            with self._path.open("a") as file:
+                file.write(json.dumps(line) + "\n")
+
+    def report(self, kinds: list[str]) -> None:
+        for kind in dict.fromkeys(kinds):
+            each = [same for other, _, same in self.ended if other == kind]
             print(f"{kind:<10} {sum(each)} of {len(each)} fits end with the same file")
-        print(f"{growing} of {len(kinds)} were while trees were grown", flush=True)
+        struck = [kind for kind, moment, _ in self.ended if moment != "too late"]
+        growing = sum(moment == "trees grow" for _, moment, _ in self.ended)
+        print(f"{growing} of {len(self.ended)} were while trees were grown, "
+              f"{len(self.ended) - len(struck)} came after the end of the fit")  # fmt: skip
+        missing = len(kinds) - len(self.ended)
+        wrong = sum(not same for _, _, same in self.ended)
+        verdict = "another file" if wrong else "not finished" if missing else "passed"
+        print(f"verdict: {verdict} ({wrong} other files, {missing} fits to go)", flush=True)
 
 
 def _has_workers(client: Any) -> bool:
