@@ -15,7 +15,7 @@ import time
 import pytest
 from tests.service.processes import Server
 
-from rankwright.service import logs
+from rankwright.runtime import logs
 
 RANK = json.dumps(
     {"query": "q", "items": [{"id": f"d{i}", "features": [i / 7] * 10} for i in range(3)]}

@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from rankwright._typing import MatrixLike
+from rankwright.distributed.logs import note
 from rankwright.exceptions import ParameterError
 from rankwright.persist.models import Checkpoint
 from rankwright.runtime import active_engine, one_thread, single_threaded_blas
@@ -192,7 +193,17 @@ class Engine(ABC):
     memory: int | None = None  # bytes that rows and what is made of them may take
     is_cluster = False
     checkpoint: Checkpoint | None = None  # of one fit, which goes on where it was interrupted
-    stage = ""  # what a fit is doing, for whoever shows its progress
+    _stage = ""
+
+    @property
+    def stage(self) -> str:
+        """What a fit is doing, for whoever shows its progress."""
+        return self._stage
+
+    @stage.setter
+    def stage(self, stage: str) -> None:
+        self._stage = stage
+        note("fit", stage, engine=self.name)
 
     @abstractmethod
     def _apply(self, function: Callable[..., Any], *arguments: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import mmap
 import os
@@ -30,6 +31,7 @@ from rankwright.distributed.base import (
     side_by_side,
     split_pieces,
 )
+from rankwright.distributed.logs import note
 from rankwright.distributed.shards import N_SHARDS
 from rankwright.exceptions import ClusterError, ParameterError, Setting
 from rankwright.persist.models import Checkpoint
@@ -458,6 +460,8 @@ class DaskGang:
             except (_WorkerLost, ConnectionError, TimeoutError, OSError) as error:
                 self.close()
                 attempts += 1
+                note("grow", "a worker or a connection was lost", level=logging.WARNING,
+                     attempt=attempts, trees=len(resume), error=type(error).__name__)  # fmt: skip
                 if attempts == ATTEMPTS or not self._some_worker():
                     raise ClusterError(
                         f"{self._engine.name}: workers were lost {attempts} times without a new "
@@ -488,6 +492,7 @@ class DaskGang:
             )
         self._actors = [self._made(future) for future in self._futures]
         addresses, token = self._call("address", *(() for _ in self._actors)), os.urandom(32)
+        note("grow", f"{n} workers grow trees together", workers=n, trees=len(resume))
         self._call("start", *((rank, addresses, token, resume) for rank in range(n)))
 
     def _share(self, values: ShardedValues, first: int, last: int, worker: str) -> Any:

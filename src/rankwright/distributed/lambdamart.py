@@ -9,6 +9,7 @@ because a tree depends on the sums of integers only.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
@@ -22,6 +23,7 @@ from rankwright.data.vocabulary import Hashes
 from rankwright.distributed import bins as shared_bins
 from rankwright.distributed.base import Engine, ShardedValues
 from rankwright.distributed.bins import Totals, Used
+from rankwright.distributed.logs import note
 from rankwright.distributed.ring import Door
 from rankwright.distributed.shards import Shard, ShardedRows, join_grades, join_matrices
 from rankwright.exceptions import ParameterError
@@ -201,7 +203,7 @@ class Rank:
         self._plan, self._pool, self._empty = plan, Team(threads), empty
         self._door: Door | None = None
         self._ring: Any = None
-        self._stopped = False
+        self._stopped, self._rank = False, 0
         if worker is not None:
             self._door = Door(worker)
         with one_thread():
@@ -257,6 +259,7 @@ class Rank:
         self, rank: int, addresses: list[tuple[str, int]], token: bytes, trees: Sequence[Tree]
     ) -> None:
         """Connect to the other processes, and add the trees that were grown before."""
+        self._rank = rank
         if self._door is not None:
             self._ring = self._door.connect(rank, addresses, token)
         for tree in trees:
@@ -275,7 +278,11 @@ class Rank:
             for draw in draws:
                 if self._stopped:
                     raise ConnectionError("the fit was cancelled")
+                start, sent = time.perf_counter(), self._n_bytes
                 trees.append(self._grown(draw))
+                note("grow", f"tree {draw.number + 1}", rank=self._rank, round=draw.number + 1,
+                     seconds=round(time.perf_counter() - start, 6),
+                     bytes=self._n_bytes - sent, nodes=len(trees[-1].nodes))  # fmt: skip
                 if len(trees[-1].nodes) == 1:
                     break
         return trees
@@ -295,6 +302,11 @@ class Rank:
         else:
             self._add(tree)
         return tree
+
+    @property
+    def _n_bytes(self) -> int:
+        """How many bytes other processes have got."""
+        return 0 if self._ring is None else int(self._ring.n_bytes)
 
     def _add(self, tree: Tree) -> None:
         self._rows.add(tree, self._scores)

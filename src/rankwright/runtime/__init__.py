@@ -11,6 +11,7 @@ that callers pass around:
               copied and pickled
 ``memory``    what can still be allocated, and the error before too much is
 ``progress``  bars of long work: a terminal has one live display, which work within work shares
+``logs``      log lines as JSON: handlers belong to the process
 ``engines``   the engine of ``with rankwright.engine(...)``, a context variable like ``one_thread``
 ``kernels``   ``njit`` with a cache of compiled code; only modules of kernels import it, as it
               imports numba

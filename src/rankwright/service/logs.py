@@ -1,16 +1,11 @@
-"""Log lines as JSON, one for each request, with the ids of W3C traces."""
+"""A log line for each request, with the ids of W3C traces."""
 
 from __future__ import annotations
 
 import logging
 import os
 import re
-import sys
-import time
-import traceback
-from typing import Any, TextIO
 
-import msgspec
 from starlette.types import Scope
 
 ACCESS = logging.getLogger("rankwright.access")
@@ -28,33 +23,6 @@ def child_span(header: bytes | None) -> bytes | None:
     if match is None or not match[1].strip(b"0") or header[:2] == b"ff":  # type: ignore[index]
         return None
     return b"00-%s-%s-%s" % (match[1], os.urandom(8).hex().encode(), match[2])
-
-
-class JsonFormatter(logging.Formatter):
-    """A record as one line of JSON; what ``extra={"fields": ...}`` gives becomes its fields."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        line: dict[str, Any] = {
-            "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
-            + f".{int(record.msecs):03}Z",
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-            **getattr(record, "fields", {}),
-        }
-        if record.exc_info:
-            line["exception"] = "".join(traceback.format_exception(*record.exc_info))
-        return msgspec.json.encode(line, enc_hook=str).decode()
-
-
-def log_as_json(stream: TextIO | None = None) -> None:
-    """Write all log lines as JSON to standard error, and one for each request."""
-    handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(JsonFormatter())
-    root = logging.getLogger()
-    root.handlers[:] = [handler]
-    root.setLevel(logging.INFO)
-    logging.captureWarnings(True)
 
 
 def note(text: str) -> None:

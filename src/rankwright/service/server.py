@@ -18,10 +18,10 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from rankwright.exceptions import ParameterError
+from rankwright.runtime.logs import log_as_json
 from rankwright.service.api.security import is_loopback
 from rankwright.service.app import Service, Settings, create_app
 from rankwright.service.connections import Connection, Limits
-from rankwright.service.logs import log_as_json
 from rankwright.service.logs import note as note_as_json
 
 STOP_SECONDS = 10

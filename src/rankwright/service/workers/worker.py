@@ -298,7 +298,7 @@ def run_worker(started: WorkerSettings) -> None:
     if hasattr(signal, "SIGHUP"):
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
     if started.as_json:
-        from rankwright.service.logs import log_as_json
+        from rankwright.runtime.logs import log_as_json
 
         log_as_json()
     channel = Channel(started.channel)
