@@ -7,6 +7,7 @@ server. They are as real as others: they have a folder, sockets and standard err
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import importlib
 import multiprocessing
@@ -27,8 +28,11 @@ SHORT_WAITS = {  # seconds that a test need not wait as long as an operator
     "rankwright.service.replication.puller.LEAD_SECONDS": 0.5,
     "rankwright.service.replication.puller.RETRY_SECONDS": 0.02,
 }
-_forks = multiprocessing.get_context("forkserver")
-_forks.set_forkserver_preload(["tests.service.preloaded"])
+# Windows has no fork: the command itself is started there, with the waits of an operator.
+_can_fork = "forkserver" in multiprocessing.get_all_start_methods()
+_forks = multiprocessing.get_context("forkserver" if _can_fork else "spawn")
+if _can_fork:
+    _forks.set_forkserver_preload(["tests.service.preloaded"])
 
 
 def _end_with(tests):
@@ -68,6 +72,7 @@ class Forked:
         self.stderr = os.fdopen(os.dup(reader.fileno()), "r")
         reader.close()
         self.pid = self._process.pid
+        atexit.register(self.send_signal, signal.SIGKILL)  # multiprocessing waits for its end
 
     def send_signal(self, number):
         if self.poll() is None:
@@ -87,9 +92,18 @@ class Forked:
         return self._process.exitcode
 
 
+def _started(words, folder, constants, fresh=False, environment=None, **popen):
+    if _can_fork and not (fresh or environment is not None or popen):
+        return Forked(words, folder, dict(os.environ), constants)
+    command = [sys.executable, "-m", "rankwright", "serve", *words]
+    return subprocess.Popen(
+        command, cwd=folder, stderr=subprocess.PIPE, text=True, env=environment, **popen
+    )
+
+
 def refused(folder, *options):
     """The exit code of a service that does not start, and what it said."""
-    process = Forked(options, folder, dict(os.environ), {})
+    process = _started(options, folder, {})
     said = process.stderr.read()
     process.stderr.close()
     return process.wait(60), said
@@ -104,13 +118,7 @@ class Server:
     def __init__(
         self, folder, *options, environment=None, fresh=False, constants=SHORT_WAITS, **popen
     ):
-        if fresh or environment is not None or popen:
-            command = [sys.executable, "-m", "rankwright", "serve", *options]
-            self.process = subprocess.Popen(
-                command, cwd=folder, stderr=subprocess.PIPE, text=True, env=environment, **popen
-            )
-        else:
-            self.process = Forked(options, folder, dict(os.environ), constants)
+        self.process = _started(options, folder, constants, fresh, environment, **popen)
         self.lines = []
         for line in self.process.stderr:
             self.lines.append(line)
