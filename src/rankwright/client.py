@@ -61,7 +61,9 @@ class Client:
     ) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ParameterError(f"url={url!r}: write http://HOST:PORT or https://HOST.")
+            raise ParameterError(
+                f"url={url!r}: write http://HOST:PORT or https://HOST.", parameter="url"
+            )
         self.url, self.token, self.timeout = url.rstrip("/"), token, timeout
         self.retries, self.wait = retries, wait
         self._prefix = parts.path.rstrip("/")

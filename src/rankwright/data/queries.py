@@ -231,4 +231,6 @@ def _need_at_least(low: int, name: str, given: object) -> None:
 def need_a_share(test_size: object) -> None:
     """Refuse a fraction of the rows that leaves one part empty."""
     if not isinstance(test_size, float | np.floating) or not 0 < test_size < 1:
-        raise ParameterError(f"test_size={test_size!r}: must be a fraction between 0 and 1.")
+        raise ParameterError(
+            f"test_size={test_size!r}: must be a fraction between 0 and 1.", parameter="test_size"
+        )

@@ -140,7 +140,9 @@ class Run(_QueryDocs):
     def top(self, cutoff: int) -> Run:
         """The first ``cutoff`` documents of every query, best first."""
         if cutoff < 1:
-            raise ParameterError(f"Run.top(cutoff={cutoff}): cutoff must be an integer >= 1.")
+            raise ParameterError(
+                f"Run.top(cutoff={cutoff}): cutoff must be an integer >= 1.", parameter="cutoff"
+            )
         return self.take(self.order[self.rank[self.order] <= cutoff])
 
     def ranking(self, cutoff: int | None = None) -> Iterator[RankedItem]:
@@ -259,7 +261,9 @@ class Judgments(_QueryDocs):
     def against(self, judge: int) -> tuple[NDArray[np.float64], IntArray]:
         """One judge as the target, the others as features: ``X`` and ``y``."""
         if not 0 <= judge < self.n_judges:
-            raise ParameterError(f"judge={judge}: give one of 0 .. {self.n_judges - 1}.")
+            raise ParameterError(
+                f"judge={judge}: give one of 0 .. {self.n_judges - 1}.", parameter="judge"
+            )
         return np.delete(self.scores, judge, axis=1).astype(np.float64), self.scores[:, judge]
 
     def to_qrels(self) -> Qrels:
@@ -329,7 +333,9 @@ def align(run: Run | Nested, qrels: Qrels | Nested, *, queries: str = "qrels") -
     (['d2', 'd1', 'd7'], [0.9, 0.5, -inf], [0.0, 1.0, 2.0])
     """
     if queries not in ("qrels", "both"):
-        raise ParameterError(f'align(queries={queries!r}): use "qrels" or "both".')
+        raise ParameterError(
+            f'align(queries={queries!r}): use "qrels" or "both".', parameter="queries"
+        )
     run = run if isinstance(run, Run) else Run.from_dict(run)
     qrels = qrels if isinstance(qrels, Qrels) else Qrels.from_dict(qrels)
     pairs = _Pairs(qrels, [run])
@@ -376,7 +382,10 @@ def items_from_runs(runs: Iterable[Run], qrels: Qrels, *, features: str = "posit
     """
     runs = list(runs)
     if features not in ("position", "score"):
-        raise ParameterError(f'items_from_runs(features={features!r}): use "position" or "score".')
+        raise ParameterError(
+            f'items_from_runs(features={features!r}): use "position" or "score".',
+            parameter="features",
+        )
     names = tuple(run.name for run in runs)
     if not runs or len(set(names)) < len(names):
         fix = "Give at least one run, each with a different name"

@@ -74,7 +74,10 @@ class Corpus:
         for field in self.fields:
             if field not in self._table:
                 known = ", ".join(self._table)
-                raise ParameterError(f"Corpus(fields=...): no field {field!r}. There are: {known}.")
+                raise ParameterError(
+                    f"Corpus(fields=...): no field {field!r}. There are: {known}.",
+                    parameter="fields",
+                )
         if not self.fields:
             raise DataError("the documents have no field of text to search.")
         self._k1, self._b = k1, b

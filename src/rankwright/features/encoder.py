@@ -112,7 +112,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         if not (isinstance(self.max_levels, int) and self.max_levels >= 1):
             raise ParameterError(
-                f"TableEncoder(max_levels={self.max_levels!r}): give an integer >= 1."
+                f"TableEncoder(max_levels={self.max_levels!r}): give an integer >= 1.",
+                parameter="max_levels",
             )
         table = _table(X)
         rules = Rules(

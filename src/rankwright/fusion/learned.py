@@ -143,7 +143,8 @@ class LearnedFusion(BaseEstimator):  # type: ignore[misc]
             if fit_params:
                 raise ParameterError(
                     f"LearnedFusion(method='hedge').fit got {next(iter(fit_params))}: Hedge has no "
-                    "ranker to pass it on to."
+                    "ranker to pass it on to.",
+                    parameter="method",
                 )
             rows = np.flatnonzero(judged)
             pairs = Grades(grades[judged], pool.query[judged]).to_pairs()
@@ -250,7 +251,8 @@ class LearnedFusion(BaseEstimator):  # type: ignore[misc]
         if self.method == "hedge" and (self.ranker is not None or self.features != "position"):
             raise ParameterError(
                 "LearnedFusion(method='hedge') uses the ranks of the engines and no ranker. Leave "
-                "out ranker and features, or use method='ranker'."
+                "out ranker and features, or use method='ranker'.",
+                parameter="method",
             )
         return Pool.of(as_runs(runs))
 

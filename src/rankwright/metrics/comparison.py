@@ -82,7 +82,9 @@ def compare(
     """
     _check(systems, test, correction, alpha, level, baseline)
     if n_resamples < 1:
-        raise ParameterError(f"compare(n_resamples={n_resamples}): it must be at least 1.")
+        raise ParameterError(
+            f"compare(n_resamples={n_resamples}): it must be at least 1.", parameter="n_resamples"
+        )
     _check_conventions(systems)
     chosen = _common_measures(systems) if measures is None else parse_measures(measures)
     for measure in chosen:

@@ -46,7 +46,9 @@ class Estimate:
     ) -> Estimate:
         """The mean of one term per choice; ``weights`` serve the effective sample size."""
         if not 0 < alpha < 1:
-            raise ParameterError(f"alpha is {alpha!r}; it must be between 0 and 1.")
+            raise ParameterError(
+                f"alpha is {alpha!r}; it must be between 0 and 1.", parameter="alpha"
+            )
         n, value = len(terms), float(np.mean(terms))
         error = float(np.std(terms, ddof=1) / np.sqrt(n)) if n > 1 else float("inf")
         reach = NormalDist().inv_cdf(1 - alpha / 2) * error

@@ -138,7 +138,9 @@ def interleave(
     (0.0, 1.0)
     """
     if method not in METHODS:
-        raise ParameterError(f"method is {method!r}; choose one of {', '.join(METHODS)}.")
+        raise ParameterError(
+            f"method is {method!r}; choose one of {', '.join(METHODS)}.", parameter="method"
+        )
     lists = _checked(rankings, n)
     return METHODS[method](lists, n, Random(seed))
 
@@ -165,7 +167,7 @@ def _checked(rankings: Sequence[Sequence[Any]], n: int) -> list[list[Any]]:
     if len(lists) < 2:
         raise ParameterError(f"rankings has {len(lists)} list; give two or more to compare.")
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-        raise ParameterError(f"n is {n!r}; it must be a whole number >= 1.")
+        raise ParameterError(f"n is {n!r}; it must be a whole number >= 1.", parameter="n")
     for number, ranking in enumerate(lists):
         if len(set(ranking)) < len(ranking):
             twice = next(item for item in ranking if ranking.count(item) > 1)

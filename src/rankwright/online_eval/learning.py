@@ -261,7 +261,9 @@ def _candidates(ranker: Ranker | Sequence[Ranker] | None, items: Items) -> dict[
         return linear | boosted
     rankers = list(ranker) if isinstance(ranker, Sequence) else [ranker]
     if not rankers or not all(hasattr(model, "fit_feedback") for model in rankers):
-        raise ParameterError(f"ranker is {ranker!r}: give a ranker, or a list of rankers.")
+        raise ParameterError(
+            f"ranker is {ranker!r}: give a ranker, or a list of rankers.", parameter="ranker"
+        )
     return {str(model): model for model in rankers}
 
 

@@ -192,7 +192,9 @@ class _Reranked:
         offset: ArrayLike | None,
     ) -> _Reranked:
         if measure not in MEASURES:
-            raise ParameterError(f"measure is {measure!r}; use one of {', '.join(MEASURES)}.")
+            raise ParameterError(
+                f"measure is {measure!r}; use one of {', '.join(MEASURES)}.", parameter="measure"
+            )
         values = np.asarray(scores, dtype=np.float64)
         if values.shape != (len(log),) or np.isnan(values).any():
             raise DataError(
@@ -257,7 +259,9 @@ class _Values(NamedTuple):
 
 def _values(lists: _Reranked, method: str) -> _Values:
     if method not in METHODS:
-        raise ParameterError(f"method is {method!r}; use one of {', '.join(METHODS)}.")
+        raise ParameterError(
+            f"method is {method!r}; use one of {', '.join(METHODS)}.", parameter="method"
+        )
     return METHODS[method](lists)
 
 

@@ -122,7 +122,7 @@ def sessions_needed(
     if not (0.5 < win_rate <= 1 and 0 <= tie_rate < 1 and 0 < power < 1):
         raise ParameterError(
             f"win_rate={win_rate}, tie_rate={tie_rate}, power={power}: they must be in (0.5, 1], "
-            "[0, 1) and (0, 1)."
+            "[0, 1) and (0, 1).",
         )
     from statistics import NormalDist
 
@@ -230,7 +230,9 @@ class InterleavingTest:
 
     def __init__(self, names: Sequence[str] = ("A", "B"), alpha: float = 0.05) -> None:
         if len(names) < 2 or len(set(names)) < len(names):
-            raise ParameterError(f"names={list(names)}: give two or more different names.")
+            raise ParameterError(
+                f"names={list(names)}: give two or more different names.", parameter="names"
+            )
         _check_alpha(alpha)
         self.names, self.alpha = [str(name) for name in names], alpha
         self.wins = np.zeros((len(names), len(names)), dtype=np.int64)
@@ -305,4 +307,6 @@ def _check_counts(*counts: Any) -> None:
 
 def _check_alpha(alpha: float) -> None:
     if not 0 < alpha < 1:
-        raise ParameterError(f"alpha is {alpha!r}; it must be between 0 and 1, for instance 0.05.")
+        raise ParameterError(
+            f"alpha is {alpha!r}; it must be between 0 and 1, for instance 0.05.", parameter="alpha"
+        )

@@ -124,7 +124,8 @@ class EarlyStopping(BaseEstimator):  # type: ignore[misc]
             kind = "a single query" if isinstance(feedback, Grades) else type(feedback).__name__
             raise ParameterError(
                 f"{owner}(early_stopping=...) without eval_set holds out queries, and the training "
-                f"data are {kind}. Pass grades with a qid of two or more queries, or an eval_set."
+                f"data are {kind}. Pass grades with a qid of two or more queries, or an eval_set.",
+                parameter="early_stopping",
             )
         n = feedback.queries.n_queries
         n_held_out = min(max(1, round(self.validation_fraction * n)), n - 1)

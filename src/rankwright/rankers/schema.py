@@ -32,7 +32,9 @@ class Constraint:
     def check(self, owner: str, name: str, value: object) -> None:
         """Raise a ParameterError unless the value passes."""
         if not self.test(value):
-            raise ParameterError(f"{owner}({name}={value!r}): {name} must be {self.description}.")
+            raise ParameterError(
+                f"{owner}({name}={value!r}): {name} must be {self.description}.", parameter=name
+            )
 
 
 def check_parameters(estimator: BaseEstimator) -> None:

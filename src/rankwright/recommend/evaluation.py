@@ -91,7 +91,7 @@ def leave_last_out(data: Interactions | Ratings, n: int = 1) -> Split:
     array([1, 2, 3])
     """
     if not isinstance(n, int) or n < 1:
-        raise ParameterError(f"leave_last_out(n={n!r}): n must be an integer >= 1.")
+        raise ParameterError(f"leave_last_out(n={n!r}): n must be an integer >= 1.", parameter="n")
     time = np.zeros(len(data)) if data.time is None else data.time
     order = np.lexsort((np.arange(len(data)), time, data.user))
     user = data.user[order]
@@ -117,7 +117,9 @@ def density_bins(
     {'2-4': array([0]), '5-8': array([1]), '9+': array([2])}
     """
     if len(edges) < 2 or any(a >= b for a, b in itertools.pairwise(edges)):
-        raise ParameterError(f"edges={tuple(edges)}: give two or more ascending numbers.")
+        raise ParameterError(
+            f"edges={tuple(edges)}: give two or more ascending numbers.", parameter="edges"
+        )
     low = [edges[0], *(edge + 1 for edge in edges[1:])]
     names = [f"{first}-{last}" for first, last in zip(low[:-1], edges[1:], strict=True)]
     bins = np.searchsorted(low, ratings.user_counts, side="right") - 1
@@ -329,7 +331,9 @@ def evaluate_top_n(
     last = split == "last"
     if isinstance(split, str):
         if split not in ("last", "time"):
-            raise ParameterError(f'split={split!r}: use "last", "time" or a Split.')
+            raise ParameterError(
+                f'split={split!r}: use "last", "time" or a Split.', parameter="split"
+            )
         split = leave_last_out(data) if last else split_by_time(data, test_size=test_size)
     train, test = data.take(split.train), data.take(split.test)
     model = clone(recommender).fit(train, **fit)

@@ -68,16 +68,25 @@ class Filter:
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.diversity <= 1.0:
-            raise ParameterError(f"Filter(diversity={self.diversity!r}): give a number in 0 .. 1.")
+            raise ParameterError(
+                f"Filter(diversity={self.diversity!r}): give a number in 0 .. 1.",
+                parameter="diversity",
+            )
         cap = self.max_per_category
         if cap is not None and (not isinstance(cap, int) or cap < 1):
-            raise ParameterError(f"Filter(max_per_category={cap!r}): give an integer >= 1.")
+            raise ParameterError(
+                f"Filter(max_per_category={cap!r}): give an integer >= 1.",
+                parameter="max_per_category",
+            )
         if isinstance(self.only, str | bytes):
             raise ParameterError(
-                f"Filter(only={self.only!r}): give a list of categories, [{self.only!r}]."
+                f"Filter(only={self.only!r}): give a list of categories, [{self.only!r}].",
+                parameter="only",
             )
         if self.categories is None and (self.only is not None or cap is not None):
-            raise ParameterError("Filter(only=, max_per_category=): give categories= as well.")
+            raise ParameterError(
+                "Filter(only=, max_per_category=): give categories= as well.", parameter="only"
+            )
 
 
 class Selection:
@@ -103,12 +112,17 @@ class Selection:
         self.filter = filter if isinstance(filter, Filter) else Filter(allow=filter)
         self.allowed = _allowed(items, self.filter)
         if isinstance(exclude, str) and exclude != "taken":
-            raise ParameterError(f'exclude={exclude!r}: give "taken", None or a list of item ids.')
+            raise ParameterError(
+                f'exclude={exclude!r}: give "taken", None or a list of item ids.',
+                parameter="exclude",
+            )
         if exclude is not None and not isinstance(exclude, str):
             self.allowed[_known(items, exclude, "exclude")] = False
         self._category = _categories(items, self.filter.categories)
         if horizon not in (None, *HORIZONS):
-            raise ParameterError(f'horizon={horizon!r}: give "next", "period" or None.')
+            raise ParameterError(
+                f'horizon={horizon!r}: give "next", "period" or None.', parameter="horizon"
+            )
         self.horizon = horizon
         self._data = data
         self._cosines: dict[int, NDArray[np.float32]] = {}
@@ -394,7 +408,9 @@ def write_lists(
         return _write_jsonl(blocks, data, path, titles)
     if name.endswith((".parquet", ".pq")):
         return _write_parquet(blocks, data, path, titles)
-    raise ParameterError(f"recommend_all(output={name!r}): use the extension .jsonl or .parquet.")
+    raise ParameterError(
+        f"recommend_all(output={name!r}): use the extension .jsonl or .parquet.", parameter="output"
+    )
 
 
 def _write_jsonl(

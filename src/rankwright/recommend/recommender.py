@@ -213,7 +213,8 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         if features.users is not None and self.ranker is not None:
             raise ParameterError(
                 "Recommender(ranker=...).fit(user_features=...): scores of a ranker have a scale "
-                "of their own, to which nothing can be added. Leave one of the two out."
+                "of their own, to which nothing can be added. Leave one of the two out.",
+                parameter="ranker",
             )
         ratings = with_ids(ratings, features)
         if features.items is not None:
@@ -238,7 +239,8 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
     def _fit_events(self, events: Interactions, features: SideFeatures, seed: int) -> None:
         if self.ranker is not None:
             raise ParameterError(
-                "Recommender(ranker=...) learns from ratings. Leave it out for interactions."
+                "Recommender(ranker=...) learns from ratings. Leave it out for interactions.",
+                parameter="ranker",
             )
         if len(events) == 0:
             raise DataError("Recommender.fit got no events: there is nothing to learn from.")
@@ -481,7 +483,8 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
     def _selection(self, exclude: Exclude, filter: Allow, horizon: str | None) -> Selection:
         if horizon is not None and not self._is_events:
             raise ParameterError(
-                f"horizon={horizon!r} is for interactions; this recommender was fitted on ratings."
+                f"horizon={horizon!r} is for interactions; this recommender was fitted on ratings.",
+                parameter="horizon",
             )
         return Selection(self._data, exclude, filter, horizon)
 

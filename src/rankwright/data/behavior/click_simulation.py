@@ -70,11 +70,13 @@ class ClickSimulator:
             )
         check_probabilities(gamma, "examination", error=ParameterError)
         if self.browsing not in BROWSING:
-            raise ParameterError(f"browsing is {self.browsing!r}; use one of {BROWSING}.")
+            raise ParameterError(
+                f"browsing is {self.browsing!r}; use one of {BROWSING}.", parameter="browsing"
+            )
         if not (self.noise >= 0 and self.trust >= 0 and self.noise + self.trust <= 1):
             raise ParameterError(
                 f"noise={self.noise}, trust={self.trust}: both must be >= 0, and their sum at most "
-                "1."
+                "1.",
             )
 
     @property
@@ -129,7 +131,9 @@ class ClickSimulator:
         query_weight : (n_queries,) relative frequency of each query; equal by default
         """
         if experiment not in EXPERIMENTS:
-            raise ParameterError(f"experiment is {experiment!r}; use one of {EXPERIMENTS}.")
+            raise ParameterError(
+                f"experiment is {experiment!r}; use one of {EXPERIMENTS}.", parameter="experiment"
+            )
         rng = np.random.default_rng(random_state)
         rankers = dict(scores) if isinstance(scores, Mapping) else {"logger": scores}
         lists = np.stack([self.lists(s) for s in rankers.values()])

@@ -160,7 +160,9 @@ def load_ohsumed(
     if version == "QueryLevelNorm":
         return load_letor_folds(folder, 45, "QueryLevelNorm/", fold=fold)
     if version not in ("min", "null"):
-        raise ParameterError(f'version={version!r}: use "QueryLevelNorm", "min" or "null".')
+        raise ParameterError(
+            f'version={version!r}: use "QueryLevelNorm", "min" or "null".', parameter="version"
+        )
     if fold is not None:
         raise ParameterError(
             Setting("fold", fold), f": version {version!r} was not published in folds."

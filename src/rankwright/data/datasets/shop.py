@@ -78,7 +78,9 @@ def make_shop(n_queries: int = 500, *, random_state: int = 0) -> ShopTable:
     (125, ['query', 'product', 'grade', 'price'])
     """
     if n_queries < 5:
-        raise ParameterError(f"n_queries={n_queries!r}: must be an integer >= 5.")
+        raise ParameterError(
+            f"n_queries={n_queries!r}: must be an integer >= 5.", parameter="n_queries"
+        )
     rng = np.random.default_rng(random_state)
     n_items = 25
     n = n_queries * n_items

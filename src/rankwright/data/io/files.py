@@ -277,7 +277,9 @@ def open_text(path: Any) -> Iterator[TextFile]:
         yield TextFile(raw, name if isinstance(name, str) else "<file>", None)
         return
     if not isinstance(path, str | os.PathLike):
-        raise ParameterError(f"path is {path!r}: give a path or a file open for reading.")
+        raise ParameterError(
+            f"path is {path!r}: give a path or a file open for reading.", parameter="path"
+        )
     name = os.fspath(path)
     with open_binary(name) as file:
         yield TextFile(file, name, file_size(file))

@@ -90,12 +90,15 @@ def estimate_propensities(
     True
     """
     if method not in METHODS:
-        raise ParameterError(f"method is {method!r}; use one of {', '.join(METHODS)}.")
+        raise ParameterError(
+            f"method is {method!r}; use one of {', '.join(METHODS)}.", parameter="method"
+        )
     if method in ("em", "regression_em"):
         if return_std:
             raise ParameterError(
                 f"estimate_propensities(method={method!r}, return_std=True): EM gives no standard "
-                'errors. Use "shuffle", "swap" or "harvest".'
+                'errors. Use "shuffle", "swap" or "harvest".',
+                parameter="return_std",
             )
         return _by_em(log, method, items, regressor, max_iter)
     if method == "shuffle":
@@ -183,7 +186,9 @@ def _by_em(
 ) -> FloatArray:
     if method == "regression_em":
         if items is None:
-            raise ParameterError('method="regression_em" needs items, the table of features.')
+            raise ParameterError(
+                'method="regression_em" needs items, the table of features.', parameter="method"
+            )
         return _regression_em(log, items, regressor or _Logistic(), max_iter)
     from rankwright.feedback.clicks.click_models import PositionBasedModel
 

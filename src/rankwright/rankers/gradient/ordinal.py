@@ -174,7 +174,8 @@ class OrdinalSVM(OrdinalMachine):
             raise ParameterError(
                 f"OrdinalSVM(margins='sum', C={self.C}): margins grow without bound unless C is "
                 "above 1, since about 1 / C of the rows of a grade may lie beyond its margin. Use "
-                "C=1.05 or more."
+                "C=1.05 or more.",
+                parameter="C",
             )
 
     def _fit(self, X: Matrix, feedback: Feedback) -> None:

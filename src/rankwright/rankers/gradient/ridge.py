@@ -99,7 +99,8 @@ class RidgeRanker(Ranker):
         if self.solution == "basic" and self.alpha > 0:
             raise ParameterError(
                 f"RidgeRanker(solution='basic', alpha={self.alpha}): a ridge leaves one minimizer, "
-                "in which all coefficients count. Use alpha=0, or solution='minimum_norm'."
+                "in which all coefficients count. Use alpha=0, or solution='minimum_norm'.",
+                parameter="solution",
             )
 
     def _fit(self, X: Matrix, feedback: Feedback) -> None:

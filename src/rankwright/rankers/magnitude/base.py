@@ -71,7 +71,8 @@ def cut_at_gap(
     if at_least < 1 or (at_most is not None and at_most < at_least):
         raise ParameterError(
             f"cut_at_gap(at_least={at_least!r}, at_most={at_most!r}): at_least must be an integer "
-            ">= 1 and at_most None or an integer >= at_least."
+            ">= 1 and at_most None or an integer >= at_least.",
+            parameter="at_least",
         )
     schema.number(0.0).check("cut_at_gap", "min_gap", min_gap)
     values = as_column(scores, "scores", np.shape(scores)[0] if np.ndim(scores) else 0)
@@ -370,7 +371,8 @@ class MagnitudeRanker(Ranker):
         if self.solver == "primal" and self.kernel != "linear":
             raise ParameterError(
                 f"{type(self).__name__}(solver='primal', kernel={self.kernel!r}): the primal "
-                "solver is for the linear kernel only. Use solver='dual', 'nystroem' or 'auto'."
+                "solver is for the linear kernel only. Use solver='dual', 'nystroem' or 'auto'.",
+                parameter="solver",
             )
         if self.solver != "auto":
             return self.solver

@@ -98,7 +98,8 @@ def approximate_pairs_out(
     if not (sample.row_weight == 1.0).all() or not (sample.query_weight == 1.0).all():
         raise ParameterError(
             "leave_pair_out(exact=False): the paper's approximation does not support weights of "
-            "rows or queries. Use exact=True."
+            "rows or queries. Use exact=True.",
+            parameter="exact",
         )
     codes, starts = sample.codes, sample.ptr[:-1]
     rows_of = np.add.reduceat(K, starts, axis=0) / sample.sums[:, None]
@@ -319,7 +320,8 @@ class LeaveOut:
         sample = training.problem.sample
         if n_rows < 16:
             raise ParameterError(
-                f"estimate_leave_pair_out(n_rows={n_rows!r}): n_rows must be an integer >= 16."
+                f"estimate_leave_pair_out(n_rows={n_rows!r}): n_rows must be an integer >= 16.",
+                parameter="n_rows",
             )
         factor = self._factor("estimate_leave_pair_out", sample, refit)
         seed = int(check_random_state(random_state).randint(2**31 - 1))
@@ -352,7 +354,9 @@ class LeaveOut:
                 "Call fit(X, y) again."
             )
         if average not in ("pairs", "queries"):
-            raise ParameterError(f"average={average!r}: it must be 'pairs' or 'queries'.")
+            raise ParameterError(
+                f"average={average!r}: it must be 'pairs' or 'queries'.", parameter="average"
+            )
         return self._training
 
     def _factor(
@@ -367,7 +371,8 @@ class LeaveOut:
         if refit and not (rest > 0 and np.allclose(left_out, left_out[0], rtol=1e-12)):
             raise ParameterError(
                 f"{method}(refit=True) needs {needed}: otherwise each model would have its own C'. "
-                "Use refit=False, which keeps C' constant."
+                "Use refit=False, which keeps C' constant.",
+                parameter="refit",
             )
         return 2.0 * self.C / (rest if refit else sample.total)
 

@@ -179,7 +179,8 @@ class MPRank(LeaveOut, MagnitudeRanker):
         if self.learning_rate is not None and self.solver != "online":
             raise ParameterError(
                 f"{type(self).__name__}(solver={self.solver!r}, learning_rate="
-                f"{self.learning_rate}): only the online solver has a rate. Use solver='online'."
+                f"{self.learning_rate}): only the online solver has a rate. Use solver='online'.",
+                parameter="learning_rate",
             )
 
     def _fit(self, X: Matrix, feedback: Feedback) -> None:
@@ -194,7 +195,8 @@ class MPRank(LeaveOut, MagnitudeRanker):
             if solver == "online":
                 raise ParameterError(
                     f"{type(self).__name__}(solver='online', loss='absolute'): the online solver "
-                    "is for the squared loss. Use solver='auto'."
+                    "is for the squared loss. Use solver='auto'.",
+                    parameter="solver",
                 )
             cost = InsensitiveCost(problem.sample, self.C, 0.0, 1)
             fit_insensitive(self, problem, solver, cost)
@@ -262,7 +264,9 @@ class MPRank(LeaveOut, MagnitudeRanker):
             if not cost >= 0.0:
                 raise ParameterError(
                     f"{type(self).__name__}(solver='online', learning_rate={rate:g}) diverged in "
-                    f"round {n_iter}. Use a rate below {1.0 / (square.max() + ridge):.2g}, or None."
+                    f"round {n_iter}. Use a rate below {1.0 / (square.max() + ridge):.2g}, or "
+                    "None.",
+                    parameter="learning_rate",
                 )
             if abs(growth) <= self.tol * cost:
                 return alpha, product

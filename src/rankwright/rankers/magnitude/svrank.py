@@ -130,7 +130,9 @@ class SVRank(MagnitudeRanker):
         average : "pairs" (default) or "queries", which get equal weight
         """
         if average not in ("pairs", "queries"):
-            raise ParameterError(f"average={average!r}: it must be 'pairs' or 'queries'.")
+            raise ParameterError(
+                f"average={average!r}: it must be 'pairs' or 'queries'.", parameter="average"
+            )
         pairs, query = self._pairs_within_queries("leave_pair_out")
         costs = np.array([self._cost_without(i, j, refit) for i, j in pairs])
         weight = np.ones(len(query)) if average == "pairs" else 1.0 / np.bincount(query)[query]

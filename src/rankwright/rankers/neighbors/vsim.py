@@ -178,7 +178,8 @@ class VSIM(Ranker):
             raise ParameterError(
                 "VSIM(unseen='zero', over='rated'): with zeros for unseen rows no value is "
                 "missing, so over='rated' has no effect. Use over='all', "
-                "or unseen='skip'."
+                "or unseen='skip'.",
+                parameter="unseen",
             )
 
     def _fit(self, X: Matrix, feedback: Feedback) -> None:

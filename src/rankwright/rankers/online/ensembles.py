@@ -282,7 +282,8 @@ class Ensemble(SupportRanker):
             raise ParameterError(
                 f"{type(self).__name__}(estimator=KernelPRank(average=True)): kernel members are "
                 "averaged over the members and cannot also be averaged over time. Use "
-                "average=False."
+                "average=False.",
+                parameter="estimator",
             )
 
     def _block_pass(

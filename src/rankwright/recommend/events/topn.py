@@ -141,7 +141,10 @@ class TopN(BaseEstimator):  # type: ignore[misc]
             given = default_experts(self.random_state, features, histories)
         experts = [clone(check_expert(expert)) for expert in given]
         if not experts:
-            raise ParameterError("experts=[]: give one expert or more, or None for the defaults.")
+            raise ParameterError(
+                "experts=[]: give one expert or more, or None for the defaults.",
+                parameter="experts",
+            )
         for expert in experts:
             if isinstance(expert, ItemContent):
                 expert.fit(histories, need_features(features.items, "item"))

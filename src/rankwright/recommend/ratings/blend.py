@@ -265,7 +265,8 @@ class RatingBackend:
         if scores.shape != items.shape:
             raise ParameterError(
                 f"Recommender(ranker={self.model.ranker!r}): decision_function returns shape "
-                f"{scores.shape} for {len(items)} items. Use a ranker, which gives one score each."
+                f"{scores.shape} for {len(items)} items. Use a ranker, which gives one score each.",
+                parameter="ranker",
             )
         if not np.isfinite(scores).all():
             raise DataError(

@@ -58,7 +58,9 @@ class ReferenceUsers:
         ratings of user number ``without`` count as missing, because it is the target.
         """
         if missing not in MISSING:
-            raise ParameterError(f"missing={missing!r}: use one of {', '.join(MISSING)}.")
+            raise ParameterError(
+                f"missing={missing!r}: use one of {', '.join(MISSING)}.", parameter="missing"
+            )
         values = dense_rows(self._table[items], absent_abstains=True)
         if without >= 0:
             values[:, self.users == without] = np.nan
