@@ -23,7 +23,7 @@ def run_rounds(unit, run, *, total, per_round, description):
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("total", nargs="?", type=int, default=total, help=f"{unit} in all")
     parser.add_argument("--per-round", type=int, default=per_round, help=f"{unit} with one verdict")
-    parser.add_argument("--record", type=Path, help="a file to go on with; without it, start anew")
+    parser.add_argument("--record", type=Path, help="a file to go on with; without it, start again")
     options = parser.parse_args()
     rounds = []
     if options.record is not None and options.record.exists():

@@ -167,7 +167,7 @@ def test_a_session_opens_what_its_token_does(client, scope):
     wrong = []
     for endpoint, needed in WALK.items():
         may = needed in (OPEN, ANY_TOKEN, scope) or scope == "admin"
-        headers = csrf(client, session(client, scope))  # anew: one of the endpoints ends it
+        headers = csrf(client, session(client, scope))  # a new one: one of the endpoints ends it
         if refused(client, endpoint, headers) is may:
             wrong.append(endpoint)
     assert wrong == []
