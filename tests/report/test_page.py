@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import rankwright as rw
+from accessibility import axe_source
 from rankwright.data.datasets.synthetic import make_queries
 from rankwright.report.demonstrations import metasearch
 from rankwright.report.page import Chart, Page, Section, key_value_table, write_page
@@ -200,6 +201,22 @@ def test_long_names_and_ids_leave_room_for_the_numbers_on_a_phone(page, tmp_path
     names = widths[:2]  # two systems
     assert all(int(width) < 0.5 * 500 for width, _ in names), widths
     assert all(int(inside) <= int(width) for width, inside in widths[2:]), widths
+
+
+def test_axe_finds_no_violation(page, tmp_path) -> None:
+    pytest.importorskip("vl_convert")
+    ask = (
+        f"<script>{axe_source()}</script><script>window.addEventListener('load', async () => {{"
+        "const found = (await axe.run()).violations.map(v => [v.id, v.nodes[0].html]);"
+        "document.documentElement.dataset.axe = JSON.stringify(found);});</script>"
+    )
+    path = tmp_path / "page.html"
+    text = re.sub('<meta http-equiv="Content-Security-Policy"[^>]*>', "", page.to_html())
+    path.write_text(text.replace("</body>", f"{ask}</body>"), encoding="utf-8")
+    dom, console = opened(path, tmp_path / "profile", 1200)
+    found = re.search(r'data-axe="([^"]*)"', dom)
+    assert found is not None, (dom[:2000], console)
+    assert json.loads(html.unescape(found[1])) == []
 
 
 def test_a_chart_that_cannot_be_drawn_says_so(tmp_path) -> None:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
 import sys
 import threading
 import time
-from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 
+from accessibility import axe_source
 from rankwright.service.api.security import Tokens
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -256,18 +254,6 @@ def test_hostile_texts_are_shown_as_text(serve, open_page, tmp_path) -> None:
     assert shown.count(EVIL) >= 2
     assert page.title() == "Judge · rankwright"
     assert page.locator("main img, main script, main a[href^=javascript]").count() == 0
-
-
-def axe_source() -> str:
-    """The script of axe-core: RANKWRIGHT_AXE, the package axe-playwright-python, node_modules."""
-    places = [os.environ.get("RANKWRIGHT_AXE", ""), "node_modules/axe-core/axe.min.js"]
-    package = find_spec("axe_playwright_python")
-    if package is not None and package.origin is not None:
-        places.append(str(Path(package.origin).with_name("axe.min.js")))
-    found = [place for place in places if place and Path(place).is_file()]
-    if not found:
-        pytest.skip("axe-core is not installed: pip install axe-playwright-python")
-    return Path(found[0]).read_text("utf-8")
 
 
 @pytest.mark.parametrize("width, scheme", [(1280, "light"), (400, "dark")])

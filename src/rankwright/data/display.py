@@ -16,7 +16,8 @@ def html_table(
     >>> "<th>a &lt; b</th>" in html_table(["a < b"], [[1]])
     True
     """
-    head = "".join(f"<th>{html.escape(str(name))}</th>" for name in header)
+    # A header cell without text is one that screen readers stop at for nothing.
+    head = "".join(f"<th>{html.escape(str(n))}</th>" if str(n) else "<td></td>" for n in header)
     body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
     title = f"<caption>{html.escape(caption)}</caption>" if caption else ""
     return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

@@ -54,7 +54,7 @@ def rankings_section(
     parts = []
     for query in np.argsort(-moved, kind="stable")[:N_QUERIES].tolist():
         rows = np.flatnonzero(queries.codes == query)
-        title = "" if qid is None else f"<h4>query {html.escape(str(queries.ids[query]))}</h4>"
+        title = "" if qid is None else f"<h3>query {html.escape(str(queries.ids[query]))}</h3>"
         lists = _list(first, rows, before, None, grades, names)
         lists += _list(second, rows, after, before, grades, names)
         parts.append(f'<div class="pair">{title}<div class="lists">{lists}</div></div>')
@@ -81,7 +81,7 @@ def _list(
             f"<tr><td>{rank[row]}</td><td><span class=grade>{grades[row]:g}</span></td>"
             f"<td>{html.escape(str(names[row]))}</td><td>{move}</td></tr>"
         )
-    head = f"<tr><th>#</th><th>grade</th><th>{html.escape(name)}</th><th></th></tr>"
+    head = f"<tr><th>#</th><th>grade</th><th>{html.escape(name)}</th><td></td></tr>"
     table = f"<table><thead>{head}</thead><tbody>{''.join(lines)}</tbody></table>"
     return f'<div class="wide">{table}</div>'
 
