@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import rankwright as rw
-from rankwright.exceptions import DataError, RankwrightWarning
+from rankwright.exceptions import DataError, RankwrightWarning, UnknownParameterError
 from rankwright.recommend import Filter
-from rankwright.recommend.events import ImplicitALS, NextItems, Popularity
+from rankwright.recommend.events import EASE, ImplicitALS, ItemCosine, NextItems, Popularity
 from recommend.test_experts import make_events
 
 
@@ -124,3 +124,29 @@ def test_the_most_diverse_list_is_the_one_of_each_user_alone(model) -> None:
     for user in list(lists)[:5]:
         alone = model.recommend(user, n=5, filter=chosen)
         assert [item for item, _ in lists[user]] == [item for item, _ in alone]
+
+
+@pytest.mark.parametrize(
+    ("make", "ours"),
+    [
+        (lambda model: ImplicitALS(factors=64), "n_factors"),
+        (lambda model: ImplicitALS(iterations=15), "max_iter"),
+        (lambda model: ImplicitALS(regularization=0.1), "l2_regularization"),
+        (lambda model: ItemCosine(K=20), "n_neighbors"),
+        (lambda model: EASE(lambd=300.0), "l2_regularization"),
+        (lambda model: model.recommend(3, N=5), "called n here"),
+        (lambda model: model.recommend_all(k=5), "called n here"),
+        (lambda model: model.recommend_new([3], filter_items=[7]), "exclude"),
+        (lambda model: rw.Recommender(models=[]), "experts"),
+    ],
+)
+def test_names_of_other_libraries_are_explained(model, make, ours) -> None:
+    with pytest.raises(UnknownParameterError, match=ours):
+        make(model)
+
+
+def test_several_users_and_sparse_matrices_name_the_function_to_call(model) -> None:
+    with pytest.raises(DataError, match="recommend_all"):
+        model.recommend([3, 7])
+    with pytest.raises(DataError, match="from_csr"):
+        rw.Recommender().fit(make_events().to_csr())

@@ -1,4 +1,4 @@
-"""What parameters of LightGBM, XGBoost and CatBoost are called here."""
+"""What parameters of LightGBM, XGBoost, CatBoost and of recommenders are called here."""
 
 from __future__ import annotations
 
@@ -55,6 +55,32 @@ OURS = {
     "seed": "random_state",
     "random_seed": "random_state",
 }
+# Of implicit, LensKit, Surprise, RecTools and LightFM; used where the class has ours.
+RECOMMENDERS = {
+    "factors": "n_factors",
+    "no_components": "n_factors",
+    "features": "n_factors",
+    "embedding_size": "n_factors",
+    "regularization": "l2_regularization",
+    "reg": "l2_regularization",
+    "iterations": "max_iter",
+    "epochs": "max_iter",
+    "n_epochs": "max_iter",
+    "K": "n_neighbors",
+    "k": "n_neighbors",
+    "max_nbrs": "n_neighbors",
+    "shrink": "shrinkage",
+    "lambd": "l2_regularization",
+    "l2": "l2_regularization",
+    "filter_items": "exclude",
+    "filter_already_liked_items": "exclude",
+    "filter_viewed": "exclude",
+    "items_to_recommend": "filter",
+    "items": "filter",
+    "models": "experts",
+    "algo": "experts",
+}
+LISTS = {"N": "n", "k": "n", "top_k": "n", "topk": "n"}  # where a method makes lists
 ADVICE = {
     "group": "Give the query of each row as qid: qid=np.repeat(np.arange(len(group)), group).",
     "group_id": "It is called qid here, one id per row, in any order.",
@@ -99,6 +125,8 @@ def unknown_parameter(owner: str, name: str, known: Iterable[str]) -> UnknownPar
         fix = f"Did you mean {close[0]}?"
     if name in ADVICE:
         fix = ADVICE[name]
+    elif found := [t[name] for t in (RECOMMENDERS, LISTS) if t.get(name) in names]:
+        fix = f"It is called {found[0]} here."
     elif name in OURS:
         ours = OURS[name]
         fix = f"It is called {ours} here" + ("." if ours in names else ", on LambdaMART.")

@@ -27,6 +27,7 @@ from rankwright.exceptions import (
     RankwrightWarning,
 )
 from rankwright.rankers import schema
+from rankwright.rankers.foreign_names import check_keywords, explains_names
 from rankwright.rankers.schema import Holds, real, texts
 from rankwright.recommend.events.content import ItemContent, UserMeans
 from rankwright.recommend.events.histories import Histories, HistoryRows
@@ -170,6 +171,12 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         self.exploration = exploration
         self.random_state = random_state
 
+    def __new__(cls, *values: Any, **parameters: Any) -> Self:
+        check_keywords(cls, parameters)  # names of other libraries are explained
+        made: Self = super().__new__(cls)
+        return made
+
+    @explains_names
     def fit(
         self,
         data: Ratings | Interactions,
@@ -452,6 +459,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
                 lambda user, items: backend.scores(backend.known([user]), items), ratings
             )
 
+    @explains_names
     def recommend(
         self,
         user: Id,
@@ -492,6 +500,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         numbers = self._user_numbers([user])
         return self._backend.known(numbers)
 
+    @explains_names
     def recommend_new(
         self,
         ratings: Any,
@@ -545,6 +554,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
             )
         return self._history(ratings if isinstance(ratings, Mapping) else list(ratings))
 
+    @explains_names
     def recommend_all(
         self,
         users: Column | None = None,
@@ -712,6 +722,11 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
     def _user_numbers(self, ids: list[Any]) -> IntArray:
         data = self._data
         for user in ids:
+            if isinstance(user, list | np.ndarray):
+                raise DataError(
+                    f"one user is needed, not {len(user)}.",
+                    fix="Call recommend_all(users) for the lists of several.",
+                )
             if not (isinstance(user, Hashable) and user in data.user_vocabulary):
                 raise DataError(
                     f"user {user!r} is not one of the {data.n_users} users of the data, such "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from threading import RLock
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator
 
 from rankwright._typing import IntArray
 from rankwright.rankers import schema
+from rankwright.rankers.foreign_names import check_keywords
 from rankwright.rankers.schema import Constraint, Holds, Learned, floats
 from rankwright.recommend.events.histories import Histories, HistoryRows
 
@@ -31,6 +32,11 @@ class Expert(BaseEstimator, ABC):  # type: ignore[misc]
     exact: ClassVar[bool] = True
     personal: ClassVar[bool] = True  # whether scores depend on the history
     follows_order: ClassVar[bool] = False  # whether items of earlier sessions count less
+
+    def __new__(cls, *values: Any, **parameters: Any) -> Self:
+        check_keywords(cls, parameters)  # names of other libraries are explained
+        made: Self = super().__new__(cls)
+        return made
 
     @abstractmethod
     def fit(self, histories: Histories) -> Self:

@@ -346,8 +346,8 @@ def check_ratings(ratings: object) -> Ratings:
     if not isinstance(ratings, Ratings):
         raise DataError(
             f"Recommender.fit got {type(ratings).__name__}: it takes Ratings or Interactions. Make "
-            "them with read_ratings or Ratings.from_frame, read_interactions or "
-            "Interactions.from_frame."
+            "them with read_ratings or Ratings.from_frame, read_interactions, "
+            "Interactions.from_frame or, from a sparse matrix, Interactions.from_csr."
         )
     if len(ratings) == 0:
         raise DataError("Recommender.fit got no ratings: there is nothing to learn from.")
