@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks.cluster import equality, failures, memory, peers, simulation, timing
+from benchmarks.cluster import equality, failures, memory, peers, relay, simulation, timing
 
 PARTS: dict[str, tuple[Callable[[Any], None], list[int]]] = {
     "overhead": (timing.overhead, [0]),
@@ -26,6 +26,7 @@ PARTS: dict[str, tuple[Callable[[Any], None], list[int]]] = {
     "losses": (failures.losses, [30_000]),
     "gone": (failures.gone, [0]),
     "peers": (peers.peers, [300_000]),
+    "relay": (relay.relay, [20_000]),
     "simulation": (simulation.simulation, [100_000, 500_000, 1_000_000, 2_000_000]),
 }
 
