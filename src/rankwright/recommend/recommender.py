@@ -724,7 +724,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         for user in ids:
             if isinstance(user, list | np.ndarray):
                 raise DataError(
-                    f"one user is needed, not {len(user)}.",
+                    "one user is needed here, not a list.",
                     fix="Call recommend_all(users) for the lists of several.",
                 )
             if not (isinstance(user, Hashable) and user in data.user_vocabulary):
