@@ -105,8 +105,8 @@ def serve(
     if judging.queue is None and judging.documents and not models:
         raise ParameterError("--documents belong to a --queue, or to a model with a feature set.")
     from rankwright.selection.by_name import parse_grades, parse_settings, parse_value
-    from rankwright.service.app import Settings
     from rankwright.service.server import serve as run
+    from rankwright.service.settings import Settings
 
     sh.check_targets(*models, tokens, *files, store=store)
     settings = Settings(
@@ -166,8 +166,8 @@ def judge(
         overlap: The share of the queue that every judge gets; the rest goes to one judge each.
         browser: Open the page in a browser.
     """
-    from rankwright.service.app import Settings
     from rankwright.service.server import serve as run
+    from rankwright.service.settings import Settings
 
     sh.check_targets(queue, documents, queries, guidelines, store=store)
     settings = Settings(

@@ -12,7 +12,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from rankwright.service.api.problems import HttpProblem, send_problem
 from rankwright.service.api.security import HEALTH, Addresses
-from rankwright.service.app import Settings
+from rankwright.service.settings import Settings
 
 MOST_HEADER = 64 * 1024
 MOST_CONNECTIONS = 1000

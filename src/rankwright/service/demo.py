@@ -25,7 +25,7 @@ from rankwright.service.log.entries import Event, Judgment, LoggedFeedback, enco
 from rankwright.service.log.store import Store
 
 if TYPE_CHECKING:
-    from rankwright.service.app import Settings
+    from rankwright.service.settings import Settings
 
 N_QUERIES, N_FEATURES = 300, 10  # of the log
 JUDGES = ("expert A (simulated)", "expert B (simulated)", "expert C (simulated)")
@@ -150,7 +150,7 @@ def demo_settings(folder: str, random_state: int = 0) -> Settings:
     BayesianPRank learns from the grades that simulated users gave to 300 lists.
     """
     import rankwright as rw
-    from rankwright.service.app import Settings
+    from rankwright.service.settings import Settings
 
     sample = make_queries(
         N_QUERIES, docs_per_query=10, n_features=N_FEATURES, random_state=random_state

@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -20,9 +20,12 @@ from starlette.types import ASGIApp
 from rankwright.exceptions import ParameterError
 from rankwright.runtime.logs import log_as_json
 from rankwright.service.api.security import is_loopback
-from rankwright.service.app import Service, Settings, create_app
 from rankwright.service.connections import Connection, Limits
 from rankwright.service.logs import note as note_as_json
+from rankwright.service.settings import Settings
+
+if TYPE_CHECKING:
+    from rankwright.service.app import Service
 
 STOP_SECONDS = 10
 DRAIN_SECONDS = 1.0  # until connections without a request are closed
@@ -47,6 +50,8 @@ def serve(
     note : a function that prints a line; by default to standard error
     log_format : "json" logs a line of JSON for each request and each message
     """
+    from rankwright.service.app import create_app  # scikit-learn, which a worker does not need
+
     if log_format == "json":
         log_as_json()
         note = note or note_as_json

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from rankwright.service.api.candidates import ItemReader
     from rankwright.service.api.types import RankRequest
-    from rankwright.service.app import Settings
     from rankwright.service.corpora import Corpora
     from rankwright.service.experiments import Experiment
     from rankwright.service.models import DeployedModel, ModelView
+    from rankwright.service.settings import Settings
 
 
 class EventLog(Protocol):

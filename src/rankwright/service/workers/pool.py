@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any
 from starlette.types import Message
 
 from rankwright.service.api.security import Security
-from rankwright.service.app import Service, Settings
+from rankwright.service.app import Service
 from rankwright.service.log.store import StoreError
 from rankwright.service.models import DeployedModel, ModelsState
 from rankwright.service.server import STOP_SECONDS, describe_start
+from rankwright.service.settings import Settings
 from rankwright.service.workers.channel import (
     CONTEXT,
     READ,

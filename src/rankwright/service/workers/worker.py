@@ -27,12 +27,12 @@ from rankwright.service.api.problems import HttpProblem, send_problem
 from rankwright.service.api.routing import Api
 from rankwright.service.api.security import Security, Sessions, Tokens
 from rankwright.service.api.types import RankRequest
-from rankwright.service.app import Settings, tracing_of
 from rankwright.service.connections import Connection, Limits
 from rankwright.service.corpora import Corpora
 from rankwright.service.experiments import Experiment
 from rankwright.service.models import DeployedModel, ModelsState, ModelView, warm_up
 from rankwright.service.server import DrainingServer, uvicorn_config
+from rankwright.service.settings import Settings, tracing_of
 from rankwright.service.workers.channel import (
     Channel,
     ConnectionCounts,
