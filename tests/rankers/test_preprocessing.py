@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -168,6 +169,37 @@ def test_the_ranker_of_a_pipeline_stops_by_rows_that_pass_the_other_steps(querie
     np.testing.assert_array_equal(
         model.decision_function(data.X, data.qid), alone.decision_function(X)
     )
+
+
+def test_a_pipeline_with_validation_rows_obeys_or_refuses_every_argument() -> None:
+    data = make_problem(n_queries=12)
+    trees = rw.LambdaMART(n_estimators=5, min_samples_leaf=1)
+    model = rw.RankPipeline([("scale", StandardScaler()), ("rank", trees)])
+    valid: dict[str, Any] = {"eval_set": (data.X, data.y), "eval_qid": data.qid}
+    weight = np.linspace(0.1, 2.0, len(data.y))
+    with pytest.raises(Exception, match="sample_weight"):
+        model.fit(data.X, data.y, qid=data.qid, sample_weight=weight, **valid)
+    with pytest.raises(TypeError, match="bogus"):
+        model.fit(data.X, data.y, qid=data.qid, bogus=1, **valid)
+    with pytest.raises(rw.ParameterError, match="eval_qid was given without eval_set"):
+        model.fit(data.X, data.y, qid=data.qid, eval_qid=data.qid)
+    with pytest.raises(rw.ParameterError, match="memory"):
+        clone(model).set_params(memory="folder").fit(data.X, data.y, qid=data.qid, **valid)
+    with config_context(enable_metadata_routing=True):
+        model[0].set_fit_request(sample_weight=False)
+        model[-1].set_fit_request(sample_weight=True)
+    weighted = model.fit(data.X, data.y, qid=data.qid, sample_weight=weight, **valid)
+    X = StandardScaler().fit_transform(data.X)
+    alone = clone(trees).fit(X, data.y, qid=data.qid, sample_weight=weight)
+    np.testing.assert_array_equal(weighted.decision_function(data.X), alone.decision_function(X))
+
+
+def test_decoded_columns_have_names() -> None:
+    names = ["price", "color=blue", "color=red", "color=(missing)", "sale"]
+    frame = pd.DataFrame([[1, 1, 0, 0, 0], [2, 0, 1, 0, 1], [3, 0, 0, 1, 1]], columns=names)
+    decoder = rw.rankers.OneHotDecoder(categories=np.array([[1, 4]])).fit(frame)
+    assert list(decoder.get_feature_names_out()) == ["price", "sale", "color"]
+    assert list(decoder.set_output(transform="pandas").transform(frame)["color"]) == [1, 2, 3]
 
 
 def test_before_prank_it_is_the_kernel_and_it_can_be_saved(tmp_path: Path) -> None:

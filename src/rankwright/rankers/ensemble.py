@@ -43,7 +43,7 @@ from rankwright.scoring.transforms import LevelNumbers, Mapped
 if TYPE_CHECKING:
     from rankwright.rankers.boosting.ensemble import PairExplanation
 
-# Steps behind which missing values are still missing.
+# Steps that fill no missing value, so that the ranker behind them has to take it.
 KEEP_MISSING = (StandardScaler, MinMaxScaler, MaxAbsScaler, QueryNormalizer, OneHotDecoder)
 STILL = 1e-12  # of the size of scores: a smaller deviation is rounding
 
@@ -298,7 +298,10 @@ class RankEnsemble(Ranker):
 
     @property
     def feature_importances_(self) -> FloatArray:
-        """The mean of the members' importances by ``weights_``; all members must have them."""
+        """The mean of the members' importances by ``weights_``; all members must have them.
+
+        The importance of a category behind a OneHotDecoder is divided evenly among its columns.
+        """
         check_is_fitted(self)
         self._use_given()
         total = np.zeros(self.n_features_in_)

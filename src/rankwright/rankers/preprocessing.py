@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from os.path import commonprefix
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,7 +13,7 @@ from sklearn import config_context
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
-from sklearn.utils.metadata_routing import get_routing_for_object
+from sklearn.utils.metadata_routing import get_routing_for_object, process_routing
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwright._typing import FloatArray, IntArray, Matrix, MatrixLike
@@ -20,7 +21,7 @@ from rankwright.data.columns import Encoding
 from rankwright.data.inputs import checked_rows, encoded_words
 from rankwright.data.items import Items
 from rankwright.data.queries import Queries
-from rankwright.exceptions import DataError
+from rankwright.exceptions import DataError, ParameterError
 from rankwright.features.encoder import TableEncoder
 from rankwright.features.feature_set import FeatureSet
 from rankwright.features.fitted import FittedFeatures
@@ -29,6 +30,7 @@ from rankwright.rankers.early_stopping import rows_and_grades
 from rankwright.scoring.base import Transform, row_blocks
 from rankwright.scoring.transforms import Affine, LevelNumbers, Polynomial, QueryScale
 
+FEWEST_LEVELS = 5  # of a category that is found in columns of 0 and 1
 ENCODERS = (TableEncoder, FeatureSet)  # steps that turn tables into rows
 IDLE = (None, "passthrough")  # steps of a pipeline that change nothing
 
@@ -265,7 +267,8 @@ class OneHotDecoder(RowTransformer):
     Linear rankers need a column for each level. Trees do better with the level itself: they put
     any set of levels on one side of a split (``categorical_features`` of :class:`LambdaMART`). With
     this step in front of trees, both learn from one matrix. The other columns come first, in their
-    order, then one column for each category: 1 is its first level, 0 is none of them.
+    order, then one column for each category: 1 is its first level, 0 is none of them. Missing
+    values (NaN) stay in the other columns; in those of a category they are no level.
 
     Parameters
     ----------
@@ -309,7 +312,10 @@ class OneHotDecoder(RowTransformer):
     categories_: IntArray
 
     def __init__(
-        self, *, categories: list[tuple[int, int]] | None = None, min_levels: int = 5
+        self,
+        *,
+        categories: Sequence[tuple[int, int]] | None = None,
+        min_levels: int = FEWEST_LEVELS,
     ) -> None:
         self.categories = categories
         self.min_levels = min_levels
@@ -334,7 +340,24 @@ class OneHotDecoder(RowTransformer):
         rows, transform = self._rows(X, reset=False), self._transform()
         if transform is None:
             return rows if isinstance(rows, np.ndarray) else rows.toarray()
-        return transform.transform(rows)
+        decoded = np.empty((rows.shape[0], transform.n_outputs))
+        for block in row_blocks(*rows.shape):  # sparse rows are made dense a block at a time
+            decoded[block] = transform.transform(rows[block])
+        return decoded
+
+    def get_feature_names_out(self, input_features: Sequence[str] | None = None) -> NDArray[Any]:
+        """The names of the other columns, then of each category: what its levels begin with."""
+        check_is_fitted(self, "n_features_in_")
+        names = getattr(self, "feature_names_in_", input_features)
+        if names is None:
+            names = [f"x{number}" for number in range(self.n_features_in_)]
+        names, transform = [str(name) for name in names], self._transform()
+        if transform is None:
+            return np.array(names, dtype=object)
+        levels = [commonprefix(names[part]).rstrip("=_. ") for part in transform.categories]
+        firsts = [names[part.start] for part in transform.categories]
+        named = [shared or first for shared, first in zip(levels, firsts, strict=True)]
+        return np.array([*(names[i] for i in transform.others), *named], dtype=object)
 
     def _transform(self) -> LevelNumbers | None:
         if not len(self.categories_):
@@ -383,6 +406,7 @@ def one_hot_columns(X: Matrix, min_levels: int) -> list[tuple[int, int]]:
 
 
 def _are_column_ranges(value: object) -> bool:
+    value = value.tolist() if isinstance(value, np.ndarray) else value
     if not isinstance(value, list | tuple) or not all(
         isinstance(pair, list | tuple) and len(pair) == 2 for pair in value
     ):
@@ -421,6 +445,9 @@ class RankPipeline(Pipeline):  # type: ignore[misc]
         """
         rows = checked_rows(X)  # before a step of scikit-learn reads beyond a damaged matrix
         eval_set, eval_qid = params.pop("eval_set", None), params.pop("eval_qid", None)
+        if eval_set is None and eval_qid is not None:
+            fault = "RankPipeline.fit: eval_qid was given without eval_set."
+            raise ParameterError(fault, parameter="eval_qid")
         with config_context(enable_metadata_routing=True):
             if eval_set is None:
                 super().fit(rows, y, **params)
@@ -434,15 +461,26 @@ class RankPipeline(Pipeline):  # type: ignore[misc]
         self, X: Any, y: ArrayLike | None, params: dict[str, Any], eval_set: Any, eval_qid: Any
     ) -> None:
         """Fit the steps one after the other, and let the ranker stop by other rows."""
+        if self.memory is not None:
+            raise ParameterError(
+                "RankPipeline(memory=...): with an eval_set no step is cached. Omit memory.",
+                parameter="memory",
+            )
         rows, grades = rows_and_grades(eval_set, type(self).__name__)
         rows = checked_rows(rows)
-        *steps, (_, ranker) = self.steps
-        for _, step in steps:
-            if step not in IDLE:
-                X = step.fit_transform(X, y, **_consumed(step, "fit_transform", params))
-                rows = step.transform(rows, **_consumed(step, "transform", {"qid": eval_qid}))
-        given = _consumed(ranker, "fit", params)
-        ranker.fit(X, y, **given, eval_set=(rows, grades), eval_qid=eval_qid)
+        routed = process_routing(self, "fit", **params)
+        *steps, (last, ranker) = self.steps
+        for name, step in steps:
+            if step in IDLE:
+                continue
+            if hasattr(step, "fit_transform"):
+                X = step.fit_transform(X, y, **routed[name]["fit_transform"])
+            else:
+                X = step.fit(X, y, **routed[name]["fit"])
+                X = step.transform(X, **routed[name]["transform"])
+            of_queries = get_routing_for_object(step).consumes("transform", ["qid"])
+            rows = step.transform(rows, **({"qid": eval_qid} if of_queries else {}))
+        ranker.fit(X, y, **routed[last]["fit"], eval_set=(rows, grades), eval_qid=eval_qid)
 
     def _saved_as(self) -> RankPipeline:
         """The pipeline with the ranker that an AutoRanker at its end has chosen."""
@@ -479,12 +517,6 @@ class RankPipeline(Pipeline):  # type: ignore[misc]
             if not hasattr(X, "columns"):  # the features are in the order of training
                 warnings.filterwarnings("ignore", "X does not have valid feature names")
             return getattr(super(), method)(X, *y, **({} if qid is None else {"qid": qid}))
-
-
-def _consumed(step: BaseEstimator, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters that a method of a step requests."""
-    requested = get_routing_for_object(step).consumes(method, params)
-    return {name: value for name, value in params.items() if name in requested}
 
 
 def _standard(scaler: StandardScaler) -> Transform | None:

@@ -307,6 +307,9 @@ class LevelNumbers(RowMap):
         self._check_range("n_columns", 1, np.inf)
         self._check(len(self.first), "it has no category")
         self._check_arrays(first=("n_categories",), stop=("n_categories",))
+        kinds = {self.first.dtype.kind, self.stop.dtype.kind}
+        self._check(kinds == {"i"}, "first, stop: the columns are not whole numbers")
+        self._check((self.first < self.stop).all(), "first, stop: a category has no columns")
         ends = np.column_stack([self.first, self.stop]).ravel()
         right = ends[0] >= 0 and ends[-1] <= self.n_columns and (np.diff(ends) >= 0).all()
         self._check(right, "first, stop: the columns of a category overlap others, or are not in X")

@@ -35,7 +35,12 @@ from rankwright.rankers.deployment import holds, kinds_of
 from rankwright.rankers.early_stopping import EarlyStopping, rows_and_grades
 from rankwright.rankers.ensemble import RankEnsemble, allows_nan, needs_queries
 from rankwright.rankers.foreign_names import explains_names
-from rankwright.rankers.preprocessing import one_hot_columns, ranker_of, without_encoder
+from rankwright.rankers.preprocessing import (
+    FEWEST_LEVELS,
+    one_hot_columns,
+    ranker_of,
+    without_encoder,
+)
 from rankwright.runtime import (
     active_engine,
     current_engine,
@@ -67,7 +72,6 @@ from rankwright.selection.weights import learn_weights
 ENSEMBLE = "ensemble"
 FOR_CANDIDATES = 0.9  # of the time limit; the rest is for weights and the ensemble
 REQUEST_ROWS = 100  # of a request, whose time max_score_ms bounds
-FEWEST_LEVELS = 5  # of a category; trees see fewer as well in columns
 
 
 class _OutOfTime(Exception):
