@@ -9,6 +9,7 @@ import threading
 import time
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import httpx
 import numpy as np
@@ -322,3 +323,19 @@ def test_a_channel_gives_whole_messages_and_says_when_the_other_end_is_gone():
     with pytest.raises(EOFError):
         list(theirs.read())
     theirs.close()
+
+
+def test_what_a_worker_sent_before_it_ended_is_logged():
+    ours, theirs = socket.socketpair()
+    worker = SimpleNamespace(channel=Channel(ours), gone=False)
+    sender = Channel(theirs)
+    sender.send(("event", 1.0, "e1", None), b"body")
+    sender.close()
+    appended = []
+    store = SimpleNamespace(append_events=appended.extend)
+    pool = SimpleNamespace(service=SimpleNamespace(store=store), _said=threading.Condition())
+    pool._append = lambda events: WorkerPool._append(pool, events)
+    WorkerPool._read(pool, worker)
+    worker.channel.close()
+    assert worker.gone
+    assert [event[1] for event in appended] == ["e1"]

@@ -212,18 +212,18 @@ class WorkerPool:
                     self._replace(worker)
 
     def _read(self, worker: Worker) -> None:
+        events: list[Any] = []
         try:
-            events = []
             for message, content in worker.channel.read():
                 if message[0] == "event":
                     events.append((*message[1:], content))
                 else:
                     self._apply(worker, message)
-            self._append(events)
         except (EOFError, OSError):
             worker.gone = True
             with self._said:
                 self._said.notify_all()
+        self._append(events)  # what a worker sent before it ended counts
 
     def _append(self, events: list[Any]) -> None:
         with contextlib.suppress(StoreError):  # the log says so elsewhere
