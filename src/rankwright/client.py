@@ -112,7 +112,7 @@ class Client:
         return self._get(f"/v1/models/{quote(version, safe='')}")
 
     def drift(self, version: str, *, lists: int = 1000) -> Any:
-        """The columns of the latest lists of a model, next to those of training."""
+        """The columns of the latest lists of a model, compared with training."""
         return self._get(f"/v1/models/{quote(version, safe='')}/drift", {"lists": str(lists)})
 
     def upload(self, content: bytes, name: str = "model", *, activate: bool = False) -> Any:

@@ -1,4 +1,4 @@
-"""Drift: the columns of what a model ranks now, next to those that it was trained on.
+"""Drift: the columns of what a model ranks now, compared with those that it was trained on.
 
 A model file holds statistics of its training columns. The lists in the log hold the features that
 they were scored by, so nothing is counted while requests are answered.
@@ -21,21 +21,27 @@ if TYPE_CHECKING:
     from rankwright.service.models import DeployedModel
 
 FEWEST_LISTS = 50  # fewer say little about a column
-BLOCK = 500  # entries of the log looked at at once
-MOST_BLOCKS = 40  # looked at for lists of this model
+BLOCK = 500  # entries of the log that are read together
+MOST_VALUES = 10_000_000  # of the features of all lists
 # What counts as moved; the first two are shares of the rows.
 MISSING, OUTSIDE, DEVIATIONS, LEVELS = 0.1, 0.05, 0.5, 0.2
 
 
-def drift_of(model: DeployedModel, log: LogReader, n_lists: int) -> Drift:
-    """The columns of the latest lists that a model ranked, next to those of its training."""
+def drift_of(model: DeployedModel, log: LogReader, n_lists: int, n_entries: int = 20_000) -> Drift:
+    """The columns of the latest lists that a model ranked, compared with those of its training.
+
+    Lists are looked for in the latest ``n_entries`` of the log.
+    """
     made = model.provenance
     if made is None or (not made.statistics and not made.levels):
         return Drift(model.version, 0, 0, [], "The model file has no statistics of its columns.")
-    found = list(islice(_latest_rows(model, log), n_lists))
+    found = list(islice(_latest_rows(model, log, n_entries), n_lists))
     rows = np.vstack(found) if found else np.zeros((0, 0))
     if len(found) < FEWEST_LISTS:
-        note = f"The log has {len(found)} lists with features of this model; {FEWEST_LISTS} needed."
+        note = (
+            f"The latest {n_entries:,} entries of the log have {len(found)} lists with features of "
+            f"this model; {FEWEST_LISTS} are needed."
+        )
         return Drift(model.version, len(found), len(rows), [], note)
     # Features without names are recorded in their order.
     names = list(model.features or made.statistics)
@@ -55,11 +61,12 @@ def drift_of(model: DeployedModel, log: LogReader, n_lists: int) -> Drift:
     return Drift(model.version, len(found), len(rows), columns, note)
 
 
-def _latest_rows(model: DeployedModel, log: LogReader) -> Iterator[FloatArray]:
+def _latest_rows(model: DeployedModel, log: LogReader, n_entries: int) -> Iterator[FloatArray]:
     """The features of each list that the model ranked, the latest list first."""
     stop = log.select("SELECT max(seq) FROM log")[0][0] or 0
-    for _ in range(MOST_BLOCKS):
-        start = max(stop - BLOCK, 0)
+    first, n_values = max(stop - n_entries, 0), 0
+    while stop > first and n_values < MOST_VALUES:
+        start = max(stop - BLOCK, first)
         bodies = log.select(
             "SELECT body FROM log WHERE seq > ? AND seq <= ? AND kind = 'event' ORDER BY seq DESC",
             (start, stop),
@@ -67,7 +74,9 @@ def _latest_rows(model: DeployedModel, log: LogReader) -> Iterator[FloatArray]:
         for (body,) in bodies:
             event = decode_event(body)
             if event.model == model.version and event.features and event.ids:
-                yield event.rows()
+                rows = event.rows()
+                n_values += rows.size
+                yield rows
         stop = start
 
 

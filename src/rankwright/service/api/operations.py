@@ -218,7 +218,7 @@ OPERATIONS = (
     Operation("GET", f"{MODELS}/{{version}}", show_model, "What one model is.", "rank",
               answer=types.ModelInfo, parameters=(VERSION,), problems=(404,)),
     Operation("GET", f"{MODELS}/{{version}}/drift", show_drift,
-              "The columns of the latest lists of a model, next to those of training.", "admin",
+              "The columns of the latest lists of a model, compared with training.", "admin",
               answer=types.Drift, parameters=(VERSION, LISTS), problems=(404,)),
     Operation("POST", f"{MODELS}/rollback", roll_back, "Undo the last activation.", "admin",
               answer=types.ModelInfo, problems=(409,)),

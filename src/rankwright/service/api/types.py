@@ -176,7 +176,7 @@ class ColumnDrift(msgspec.Struct):
 
 
 class Drift(msgspec.Struct):
-    """The columns of the latest lists of a model next to those of training, moved ones first."""
+    """The columns of the latest lists of a model compared with training, moved ones first."""
 
     version: str
     lists: int

@@ -148,7 +148,7 @@ class Dashboard:
         if key is None:
             return None
         model = self.service.models.find(key, "rank")
-        return drift_of(model, self.service.store, MOST_DRIFT)
+        return drift_of(model, self.service.store, MOST_DRIFT, 5 * MOST_DRIFT)
 
     def _latest(self, last: int) -> list[dict[str, Any]]:
         """The latest entries of the log, the newest first."""
