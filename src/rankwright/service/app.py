@@ -171,7 +171,7 @@ class Service:
                 self.damage = error.message
 
     def begin_stop(self) -> None:
-        """Be not ready any more, and let no replica wait for entries; in the event loop."""
+        """Stop being ready, and let no replica wait for entries; in the event loop."""
         self.stopping = True
         self.replication.end_polls()
 

@@ -92,7 +92,8 @@ class _AnswerTransport:
             self._begun, self._header = True, data
         elif self._header:
             parts, self._header = (self._header, data), b""
-            self._transport.writelines(parts)
+            if not self._transport.is_closing():  # which writelines does not ask everywhere
+                self._transport.writelines(parts)
         else:
             self._transport.write(data)
 

@@ -24,7 +24,7 @@ class Clock:
         return moment if moment > counted - STEP_SECONDS else counted
 
     def now(self) -> float:
-        """The time by which ages are told."""
+        """The time by which ages are measured."""
         return min(time.time(), self._counted())
 
     def _counted(self) -> float:

@@ -508,7 +508,8 @@ def give_to_owner_of_folder(number: int, path: str) -> None:
     """Let the service that runs in a folder own what root makes there, such as a restored store."""
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         folder = os.stat(os.path.dirname(os.path.abspath(path)))
-        os.fchown(number, folder.st_uid, folder.st_gid)
+        with suppress(OSError):  # NFS, or a container without the right: as before
+            os.fchown(number, folder.st_uid, folder.st_gid)
 
 
 def _lock(path: str, wait: float) -> TextIO:
