@@ -303,12 +303,12 @@ class ListGradients:
             )
             return out[0], out[1]
         gain, keys, salt = self._gain, self._keys, mix(seed)[0]
-        self._pool.map(
-            lambda bounds: _kernels.xendcg_gradients(
-                scores, queries, gain, keys, salt, *bounds, out
-            ),
-            self._blocks,
-        )
+
+        def block(bounds: tuple[int, int]) -> None:
+            with np.errstate(over="ignore"):  # without the JIT, NumPy warns where draws wrap around
+                _kernels.xendcg_gradients(scores, queries, gain, keys, salt, *bounds, out)
+
+        self._pool.map(block, self._blocks)
         return out[0], out[1]
 
 
