@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from os.path import commonprefix
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -354,7 +353,7 @@ class OneHotDecoder(RowTransformer):
         names, transform = [str(name) for name in names], self._transform()
         if transform is None:
             return np.array(names, dtype=object)
-        levels = [commonprefix(names[part]).rstrip("=_. ") for part in transform.categories]
+        levels = [_shared_start(names[part]).rstrip("=_. ") for part in transform.categories]
         firsts = [names[part.start] for part in transform.categories]
         named = [shared or first for shared, first in zip(levels, firsts, strict=True)]
         return np.array([*(names[i] for i in transform.others), *named], dtype=object)
@@ -403,6 +402,16 @@ def one_hot_columns(X: Matrix, min_levels: int) -> list[tuple[int, int]]:
             found.append((first, stop))
             first, ones = stop, np.zeros(n_rows, np.int64)
     return [(first, stop) for first, stop in found if stop - first >= min_levels]
+
+
+def _shared_start(words: list[str]) -> str:
+    """What all words begin with.
+
+    >>> _shared_start(["color=blue", "color=red"])
+    'color='
+    """
+    low, high = min(words), max(words)  # others are between them
+    return low[: next((i for i, c in enumerate(low) if c != high[i : i + 1]), len(low))]
 
 
 def _are_column_ranges(value: object) -> bool:
