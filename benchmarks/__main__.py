@@ -65,7 +65,11 @@ class _copied_to:
         sys.stdout.flush()
         os.dup2(self.screen, 1)
         os.close(self.screen)
-        self.tee.communicate()
+        try:
+            self.tee.communicate(timeout=5)
+        except subprocess.TimeoutExpired:  # a child that outlives the run still has the pipe
+            self.tee.terminate()
+            self.tee.wait()
 
 
 def differences(old: str, new: str) -> list[str]:
