@@ -119,6 +119,51 @@ def test_an_event_without_a_session_goes_on_with_the_last_one() -> None:
     assert histories.rows.take(np.array([2])).recent.tolist() == [1.0]
 
 
+def test_a_waiting_event_without_a_session_keeps_the_sessions_of_the_others(
+    log, monkeypatch, tmp_path
+) -> None:
+    """The lists before the experts follow are those after it, and those of a file."""
+    from rankwright.recommend import recommender
+
+    rest, last = log.take(slice(None, -6)), log.take(range(len(log) - 6, len(log)))
+    model = order().fit(rest)
+    monkeypatch.setattr(recommender, "SMALL", 0)
+    monkeypatch.setattr(recommender, "REFRESH", 1.0)
+    for row in range(6):
+        one = last.take([row])
+        model.partial_fit(without_sessions(one) if row in (2, 5) else one)
+    assert len(model._pending) == 6
+    users = np.unique(last.users[last.user]).tolist()
+    numbers = model._user_numbers(users)
+    waiting = model._backend.known(numbers).recent.tolist()
+    rw.save(model, tmp_path / "shop.rw")
+    assert not model._pending
+    for merged in (model, rw.load(tmp_path / "shop.rw")):
+        assert merged._backend.known(numbers).recent.tolist() == waiting
+    whole = Histories.of(log)
+    for user in np.setdiff1d(last.users[last.user], last.users[last.user[[2, 5]]]).tolist():
+        rows = [
+            data.rows.take(data.user_vocabulary.numbers([user]))
+            for data in (model.histories_, whole)
+        ]
+        assert rows[0].recent.tolist() == rows[1].recent.tolist()
+
+
+def test_an_event_that_is_refused_leaves_the_waiting_ones(log, monkeypatch) -> None:
+    from rankwright.recommend import recommender
+
+    rest, last = log.take(slice(None, -1)), log.take([len(log) - 1])
+    model = order().fit(rest)
+    monkeypatch.setattr(recommender, "SMALL", 0)
+    monkeypatch.setattr(recommender, "REFRESH", 1.0)
+    model.partial_fit(last)
+    with pytest.raises(rw.DataError, match="have no times"):
+        model.partial_fit(rw.Interactions([-1], [-1]))
+    assert model.model_.n_new_events_ == len(model._pending) == 1
+    model.refit()
+    np.testing.assert_array_equal(model.histories_.session, Histories.of(log).session)
+
+
 def test_a_file_keeps_sessions_and_parts_add_up(log, tmp_path) -> None:
     model = order([NextItems(), SLIT(), EASE()]).fit(log)
     rw.save(model, tmp_path / "shop.rw")

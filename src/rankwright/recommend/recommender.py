@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import replace
+from itertools import groupby
 from types import UnionType
 from typing import Any, ClassVar, Self
 
@@ -285,6 +286,9 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         and the weights of the experts are those of the last ``fit``; ``model_.n_new_events_``
         counts the events since then. ``refit`` fits the experts again and keeps their weights;
         ``fit`` learns the weights too.
+
+        Sessions count if the events of the last ``fit`` had some, and are ignored otherwise; an
+        event without one goes on with the user's last session.
         """
         if not isinstance(events, Interactions):
             raise DataError(
@@ -298,10 +302,9 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         if len(events):
             events = self._weighted(events)
             _warn_of_other_ids(self.histories_, events)
-            self.model_.n_new_events_ += len(events)
             if not self._add_to_users(events):
-                self._pending.append(events)
-                self._merge()
+                self._merge(events)
+            self.model_.n_new_events_ += len(events)
         return self
 
     def _add_to_users(self, events: Interactions) -> bool:
@@ -328,16 +331,23 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         self._pending.append(events)
         return True
 
-    def _merge(self) -> None:
-        """Let the experts follow the events that only the histories of users have so far."""
-        if not self._pending:
+    def _merge(self, *more: Interactions) -> None:
+        """Let the experts follow the events that only the histories of users have so far.
+
+        If the events are refused, everything stays as it was.
+        """
+        pending = [*self._pending, *more]
+        if not pending:
             return
-        events = self._pending[0]
-        if len(self._pending) > 1:
-            events = Interactions.concat(self._pending)
-        self._pending = []
-        self.histories_, users = self.histories_.merged(events)
-        self.model_.update(self.histories_, users)
+        histories, changed = self.histories_, []
+        # Together, one part without sessions would take them from all others.
+        for _, run in groupby(pending, key=lambda part: part.session is None):
+            parts = list(run)
+            events = parts[0] if len(parts) == 1 else Interactions.concat(parts)
+            histories, users = histories.merged(events)
+            changed.append(users)
+        self._pending, self.histories_ = [], histories
+        self.model_.update(histories, np.unique(np.concatenate(changed)))
         if hasattr(self, "titles_"):
             fresh = self.histories_.items[len(self.titles_) :]
             texts = np.array([str(item) for item in fresh.tolist()], object)

@@ -252,7 +252,7 @@ class Interactions(UsersAndItems):
     def concat(cls, parts: Sequence[Interactions | Ratings]) -> Self:
         """Concatenate events of several sources; ratings count as events of weight 1.
 
-        Times are kept if every part has them.
+        Times, types of events and sessions are each kept if every part has them.
 
         >>> Interactions.concat([Interactions([1], [7]), Ratings.from_arrays([1], [8], [5])])
         Interactions(2 events, 1 users, 2 items)
