@@ -164,6 +164,20 @@ def test_an_event_that_is_refused_leaves_the_waiting_ones(log, monkeypatch) -> N
     np.testing.assert_array_equal(model.histories_.session, Histories.of(log).session)
 
 
+def test_sessions_at_the_same_time_are_two_histories() -> None:
+    """Sessions x and y of one user run side by side; those of another come one after the other."""
+    user, item = [1, 1, 1, 1, 2, 2, 2], [1, 11, 2, 12, 3, 4, 11]
+    session = ["x", "y", "x", "y", "v", "v", "w"]
+    events = rw.Interactions(user, item, time=range(7), session=session)
+    histories = Histories.of(events).by_session()
+    taken = np.split(histories.items[histories.item], histories.ptr[1:-1])
+    assert [row.tolist() for row in taken] == [[1, 2], [11, 12], [3, 4], [11]]
+    expert = SLIT(l2_regularization=1.0).fit(Histories.of(events))
+    number = {name: at for at, name in enumerate(events.items.tolist())}
+    assert expert.weight_[number[1], number[2]] > 0
+    assert expert.weight_[number[1], number[11]] == expert.weight_[number[11], number[2]] == 0
+
+
 def test_a_file_keeps_sessions_and_parts_add_up(log, tmp_path) -> None:
     model = order([NextItems(), SLIT(), EASE()]).fit(log)
     rw.save(model, tmp_path / "shop.rw")

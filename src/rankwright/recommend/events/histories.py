@@ -257,12 +257,15 @@ class Histories(UsersAndItems):
         return HistoryRows(self.ptr, self.item, self.weight, user, self.weighted, recent)
 
     def by_session(self) -> Histories:
-        """A history for each session in a row of a user, instead of one for each user."""
+        """A history for each session instead of one for each user."""
         if self.session is None or not len(self):
             return self
-        starts = np.append(True, (np.diff(self.user) != 0) | (np.diff(self.session) != 0))
-        ptr = np.append(np.flatnonzero(starts), len(self))
-        return Histories(np.arange(len(ptr) - 1), self.items, ptr, self.item, self.weight, None)
+        keys = self.user.astype(np.int64) * 2**32 + self.session
+        _, first, number = np.unique(keys, return_index=True, return_inverse=True)
+        order = np.argsort(first[number], kind="stable")  # in order of their first items
+        ptr = pointers(np.bincount(number)[np.argsort(first)])
+        users = np.arange(len(first))
+        return Histories(users, self.items, ptr, self.item[order], self.weight[order], None)
 
     @cached_property
     def user(self) -> NDArray[np.int32]:
