@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import uuid
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 import rankwright as rw
 from rankwright.exceptions import DataError, RankwrightWarning, UnknownParameterError
 from rankwright.recommend import Filter
-from rankwright.recommend.events import EASE, ImplicitALS, ItemCosine, NextItems, Popularity
+from rankwright.recommend.events import EASE, SLIT, ImplicitALS, ItemCosine, NextItems, Popularity
 from recommend.test_experts import make_events
 
 
@@ -138,6 +139,7 @@ def test_the_most_diverse_list_is_the_one_of_each_user_alone(model) -> None:
         (lambda model: model.recommend_all(k=5), "called n here"),
         (lambda model: model.recommend_new([3], filter_items=[7]), "exclude"),
         (lambda model: rw.Recommender(models=[]), "experts"),
+        (lambda model: rw.TwoStageRecommender(factors=3), "Its parameters are candidates, "),
     ],
 )
 def test_names_of_other_libraries_are_explained(model, make, ours) -> None:
@@ -145,8 +147,25 @@ def test_names_of_other_libraries_are_explained(model, make, ours) -> None:
         make(model)
 
 
-def test_several_users_and_sparse_matrices_name_the_function_to_call(model) -> None:
+@pytest.mark.parametrize("kind", [rw.LambdaMART, rw.Recommender, rw.TwoStageRecommender, SLIT])
+def test_a_class_shows_the_parameters_of_its_constructor(kind) -> None:
+    _, *own = inspect.signature(kind.__init__).parameters
+    assert list(inspect.signature(kind).parameters) == own
+
+
+def test_a_tuple_may_be_an_id() -> None:
+    pairs = [("a", 1), ("a", 2)]
+    users = np.empty(4, object)
+    users[:] = pairs * 2
+    model = rw.Recommender(random_state=0).fit(rw.Interactions(users, [1, 2, 3, 3]))
+    assert model.recommend(pairs[0])
     with pytest.raises(DataError, match="recommend_all"):
-        model.recommend([3, 7])
+        model.recommend(("a", 3))
+
+
+def test_several_users_and_sparse_matrices_name_the_function_to_call(model) -> None:
+    for several in ([3, 7], (3, 7), np.array([3, 7])):
+        with pytest.raises(DataError, match="recommend_all"):
+            model.recommend(several)
     with pytest.raises(DataError, match="from_csr"):
         rw.Recommender().fit(make_events().to_csr())

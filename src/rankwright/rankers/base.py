@@ -38,7 +38,7 @@ from rankwright.metrics.measure import warn_without_queries
 from rankwright.metrics.pairwise import pairwise_accuracy
 from rankwright.rankers import checks
 from rankwright.rankers.early_stopping import EarlyStopping, EvalSet, Validation, rows_and_grades
-from rankwright.rankers.foreign_names import check_keywords, explains_names
+from rankwright.rankers.foreign_names import ExplainsParameters, explains_names
 from rankwright.rankers.schema import Constraint, Holds, Learned, check_parameters, integer, texts
 from rankwright.runtime import current_engine, single_threaded_blas, state_lock
 from rankwright.scoring.base import Scorer, Transform
@@ -62,7 +62,7 @@ def _are_identical(some: dict[str, Any], others: dict[str, Any]) -> bool:
     return len(some) == len(others) and all(map(is_, some.values(), others.values()))
 
 
-class Ranker(BaseEstimator):  # type: ignore[misc]
+class Ranker(ExplainsParameters, BaseEstimator):  # type: ignore[misc]
     """Base class of all rankers.
 
     A ranker is fitted to rows ``X``, grades ``y`` and queries ``qid`` (one id per row, of any type,
@@ -102,11 +102,6 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
     n_features_in_: int
     n_queries_in_: int
-
-    def __new__(cls, *values: Any, **parameters: Any) -> Self:
-        check_keywords(cls, parameters)  # names of other libraries are explained
-        made: Self = super().__new__(cls)
-        return made
 
     @abstractmethod
     def _fit(self, X: Matrix, feedback: Feedback) -> None:

@@ -6,7 +6,7 @@ import difflib
 import inspect
 from collections.abc import Callable, Iterable
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from rankwright.exceptions import UnknownParameterError
 
@@ -145,6 +145,18 @@ def check_keywords(cls: type, keywords: Iterable[str]) -> None:
     for name in given:
         if name not in known:
             raise unknown_parameter(cls.__name__, name, known)
+
+
+class ExplainsParameters:
+    """Base class of estimators whose constructors raise an UnknownParameterError.
+
+    ``__new__`` stands here, and not beside ``__init__``: of the two, ``inspect.signature`` shows
+    the one of the class that comes first among the bases.
+    """
+
+    def __new__(cls, *values: Any, **parameters: Any) -> Self:
+        check_keywords(cls, parameters)
+        return super().__new__(cls)
 
 
 def explains_names(method: F) -> F:

@@ -28,7 +28,7 @@ from rankwright.exceptions import (
     RankwrightWarning,
 )
 from rankwright.rankers import schema
-from rankwright.rankers.foreign_names import check_keywords, explains_names
+from rankwright.rankers.foreign_names import ExplainsParameters, explains_names
 from rankwright.rankers.schema import Holds, real, texts
 from rankwright.recommend.events.content import ItemContent, UserMeans
 from rankwright.recommend.events.histories import Histories, HistoryRows
@@ -59,7 +59,7 @@ REFRESH = 0.002  # share of new events after which experts follow in larger data
 MAX_HALVES = 20.0  # half-lives after which an event counts nothing more, or nothing less
 
 
-class Recommender(BaseEstimator):  # type: ignore[misc]
+class Recommender(ExplainsParameters, BaseEstimator):  # type: ignore[misc]
     """Recommend items to users by what other users took or rated (collaborative filtering).
 
     From **Interactions** (clicks, purchases) it ranks the whole catalog for each user: several
@@ -171,11 +171,6 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         self.half_life = half_life
         self.exploration = exploration
         self.random_state = random_state
-
-    def __new__(cls, *values: Any, **parameters: Any) -> Self:
-        check_keywords(cls, parameters)  # names of other libraries are explained
-        made: Self = super().__new__(cls)
-        return made
 
     @explains_names
     def fit(
@@ -732,12 +727,13 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
     def _user_numbers(self, ids: list[Any]) -> IntArray:
         data = self._data
         for user in ids:
-            if isinstance(user, list | np.ndarray):
+            known = isinstance(user, Hashable) and user in data.user_vocabulary
+            if isinstance(user, list | tuple | np.ndarray) and not known:
                 raise DataError(
-                    "one user is needed here, not a list.",
+                    "one user is needed here, not several.",
                     fix="Call recommend_all(users) for the lists of several.",
                 )
-            if not (isinstance(user, Hashable) and user in data.user_vocabulary):
+            if not known:
                 raise DataError(
                     f"user {user!r} is not one of the {data.n_users} users of the data, such "
                     f"as {data.users[:1].tolist()[0]!r}. For a new user call "

@@ -21,6 +21,7 @@ from rankwright.features.feature_set import FeatureSet
 from rankwright.features.fitted import FittedFeatures
 from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
+from rankwright.rankers.foreign_names import ExplainsParameters
 from rankwright.rankers.schema import Holds, Learned, floats, real, texts
 from rankwright.recommend.evaluation import leave_last_out, relevant_pairs, split_by_time
 from rankwright.recommend.events.histories import Histories, HistoryRows
@@ -35,7 +36,7 @@ RECENT = 0.02  # share of the events, the last ones, that count as recent
 SHARES = np.linspace(0.0, 1.0, 11)  # of the ranker in the final score, tried on validation users
 
 
-class TwoStageRecommender(BaseEstimator):  # type: ignore[misc]
+class TwoStageRecommender(ExplainsParameters, BaseEstimator):  # type: ignore[misc]
     """Candidates of a recommender of interactions, ordered by a ranker of their features.
 
     The recommender is fitted without the events that are held out, and lists ``n_candidates`` items

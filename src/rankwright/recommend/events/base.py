@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from threading import RLock
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 
 from rankwright._typing import IntArray
 from rankwright.rankers import schema
-from rankwright.rankers.foreign_names import check_keywords
+from rankwright.rankers.foreign_names import ExplainsParameters
 from rankwright.rankers.schema import Constraint, Holds, Learned, floats
 from rankwright.recommend.events.histories import Histories, HistoryRows
 
@@ -20,7 +20,7 @@ Scores = NDArray[np.float32]
 FLUSHING = RLock()  # one thread at a time does the pending work of updates
 
 
-class Expert(BaseEstimator, ABC):  # type: ignore[misc]
+class Expert(ExplainsParameters, BaseEstimator, ABC):  # type: ignore[misc]
     """A model of all histories that scores every item for any history.
 
     ``update`` follows new events. With ``exact`` the updated expert is bit for bit the one that
@@ -32,11 +32,6 @@ class Expert(BaseEstimator, ABC):  # type: ignore[misc]
     exact: ClassVar[bool] = True
     personal: ClassVar[bool] = True  # whether scores depend on the history
     follows_order: ClassVar[bool] = False  # whether items of earlier sessions count less
-
-    def __new__(cls, *values: Any, **parameters: Any) -> Self:
-        check_keywords(cls, parameters)  # names of other libraries are explained
-        made: Self = super().__new__(cls)
-        return made
 
     @abstractmethod
     def fit(self, histories: Histories) -> Self:
