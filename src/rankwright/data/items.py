@@ -15,7 +15,7 @@ from rankwright.data.columns import Read, TableEncoding, reading_table
 from rankwright.data.display import html_table
 from rankwright.data.inputs import checked_rows
 from rankwright.data.queries import Queries
-from rankwright.data.vocabulary import as_ids, read_only, row_numbers
+from rankwright.data.vocabulary import as_ids, entries, read_only, row_numbers
 from rankwright.exceptions import DataError, Message
 
 Matrix = Any  # (n_items, n_features): a NumPy array or a SciPy CSR array, of floats
@@ -105,7 +105,7 @@ class Items:
         for name in ("y", "qid", "docid", "comment", "weight"):
             column = getattr(self, name)
             if column is not None and len(column) != self.n_items:
-                sizes = f"{name} has {len(column)} entries and X has {self.n_items} rows"
+                sizes = f"{name} has {entries(len(column))} and X has {self.n_items} rows"
                 raise DataError(f"{sizes}. Give one entry of {name} per row of X.")
         names = self.feature_names
         if names is not None and len(names) != self.n_features:

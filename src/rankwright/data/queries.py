@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwright._typing import Column, IntArray
-from rankwright.data.vocabulary import as_column, as_ids, encode
+from rankwright.data.vocabulary import as_column, as_ids, encode, entries
 from rankwright.exceptions import DataError, ParameterError
 
 
@@ -58,7 +58,7 @@ class Queries:
         ids = as_ids(qid, name)
         if n_items is not None and len(ids) != n_items:
             raise DataError(
-                f"{name} has {len(ids)} entries and X has {n_items} rows. {name} needs one id per "
+                f"{name} has {entries(len(ids))} and X has {n_items} rows. {name} needs one id per "
                 "row (for group sizes, use np.repeat(np.arange(len(sizes)), sizes)).",
                 parameter=name,
             )

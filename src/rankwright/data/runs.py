@@ -15,7 +15,7 @@ from rankwright._typing import FloatArray, IntArray
 from rankwright.data import vocabulary
 from rankwright.data.items import Items, RankedItem
 from rankwright.data.queries import Queries
-from rankwright.data.vocabulary import as_column, as_ids, encode, read_only
+from rankwright.data.vocabulary import as_column, as_ids, encode, entries, read_only
 from rankwright.exceptions import DataError, ParameterError
 
 
@@ -32,7 +32,7 @@ class _QueryDocs:
         for name in ("queries", "docs", "query", "doc"):
             object.__setattr__(self, name, read_only(np.asarray(getattr(self, name))))
         if self.query.shape != self.doc.shape:
-            sizes = f"query has {len(self.query)} entries and doc {len(self.doc)}"
+            sizes = f"query has {entries(len(self.query))} and doc {len(self.doc)}"
             raise DataError(f"{sizes}: give one of each per row.")
         repeat = vocabulary.first_repeat(self.query, self.doc)
         if repeat is not None:
@@ -282,7 +282,7 @@ def _encoded(
     query, queries = encode(as_ids(qid), "qid")
     doc, docs = encode(as_ids(docid, "docid"), "docid")
     if len(query) != len(doc):
-        sizes = f"qid has {len(query)} entries and docid {len(doc)}"
+        sizes = f"qid has {entries(len(query))} and docid {len(doc)}"
         raise DataError(f"{sizes}: give one of each per row.")
     return queries, docs, query, doc
 

@@ -81,6 +81,15 @@ def check_probabilities(
         raise error(f"{name} is {values[entry]:g} at {location}: give probabilities, {bounds}.")
 
 
+def entries(n: int) -> str:
+    """A number of entries, for messages.
+
+    >>> entries(1), entries(2)
+    ('1 entry', '2 entries')
+    """
+    return "1 entry" if n == 1 else f"{n} entries"
+
+
 def row_numbers(rows: ArrayLike | slice, n_rows: int) -> IntArray:
     """Row numbers from a mask, row numbers in any order, or a slice."""
     numbers = np.arange(n_rows, dtype=np.int64)
@@ -95,7 +104,7 @@ def row_numbers(rows: ArrayLike | slice, n_rows: int) -> IntArray:
             "or a slice."
         )
     if index.dtype.kind == "b" and len(index) != n_rows:
-        raise DataError(f"the mask has {len(index)} entries for {n_rows} rows: give one per row.")
+        raise DataError(f"the mask has {entries(len(index))} for {n_rows} rows: give one per row.")
     outside = index.dtype.kind != "b" and ((index < -n_rows) | (index >= n_rows))
     if np.any(outside):
         row = index[np.argmax(outside)]

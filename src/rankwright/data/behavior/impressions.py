@@ -17,6 +17,7 @@ from rankwright.data.vocabulary import (
     as_column,
     as_ids,
     encode,
+    entries,
     first_repeat,
     pair_keys,
     read_only,
@@ -256,7 +257,7 @@ class ImpressionLog:
 def _ids(values: Column, n: int, name: str) -> NDArray[Any]:
     ids = as_ids(values, name)
     if len(ids) != n:
-        raise DataError(f"{name} has {len(ids)} entries and query has {n}: give one per row.")
+        raise DataError(f"{name} has {entries(len(ids))} and query has {n}: give one per row.")
     return ids
 
 

@@ -93,8 +93,8 @@ class Interactions(UsersAndItems):
         ids = as_ids(values, name)
         if len(ids) != len(self.user):
             raise DataError(
-                f"Interactions: {name} has {len(ids)} entries for {len(self.user)} events. Give "
-                "one for each."
+                f"Interactions: {name} has {vocabulary.entries(len(ids))} for {len(self.user)} "
+                "events. Give one for each."
             )
         return vocabulary.encode(ids, name)
 

@@ -16,7 +16,7 @@ from rankwright.data import vocabulary
 from rankwright.data.behavior.times import as_times
 from rankwright.data.inputs import columns_of
 from rankwright.data.queries import Queries
-from rankwright.data.vocabulary import UsersAndItems, as_column, as_ids, encode, read_only
+from rankwright.data.vocabulary import UsersAndItems, as_column, as_ids, encode, entries, read_only
 from rankwright.exceptions import DataError, Message, ParameterError, Setting
 
 # Common names of columns, in lower case and without other characters.
@@ -273,7 +273,7 @@ def encode_pairs(*, row: str, **columns: Any) -> tuple[Any, Any, IntArray, IntAr
     (user, users), (item, items) = encoded
     if len(user) != len(item):
         first, second = columns
-        counts = f"{first} has {len(user)} entries and {second} {len(item)}"
+        counts = f"{first} has {entries(len(user))} and {second} {len(item)}"
         raise DataError(f"{counts}: give one of each per {row}.")
     return users, items, user, item
 
