@@ -11,7 +11,15 @@ import pytest
 import rankwright as rw
 from rankwright.exceptions import DataError, RankwrightWarning, UnknownParameterError
 from rankwright.recommend import Filter
-from rankwright.recommend.events import EASE, SLIT, ImplicitALS, ItemCosine, NextItems, Popularity
+from rankwright.recommend.events import (
+    EASE,
+    SLIT,
+    ImplicitALS,
+    ItemContent,
+    ItemCosine,
+    NextItems,
+    Popularity,
+)
 from recommend.test_experts import make_events
 
 
@@ -147,10 +155,15 @@ def test_names_of_other_libraries_are_explained(model, make, ours) -> None:
         make(model)
 
 
-@pytest.mark.parametrize("kind", [rw.LambdaMART, rw.Recommender, rw.TwoStageRecommender, SLIT])
+KINDS = [rw.LambdaMART, rw.Recommender, rw.TwoStageRecommender, SLIT, ItemContent]
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_class_shows_the_parameters_of_its_constructor(kind) -> None:
     _, *own = inspect.signature(kind.__init__).parameters
     assert list(inspect.signature(kind).parameters) == own
+    with pytest.raises(UnknownParameterError):
+        kind(foo=3)
 
 
 def test_a_tuple_may_be_an_id() -> None:

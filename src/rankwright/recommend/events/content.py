@@ -33,6 +33,9 @@ class Content(Expert):
         "value_": floats32("n_stored"),
     }
 
+    def __init__(self) -> None:  # without it, unknown parameters would pass
+        super().__init__()
+
     @staticmethod
     @abstractmethod
     def ids(histories: Histories) -> Any:
