@@ -51,10 +51,11 @@ _OF_INPUT = ("n_features_in_", "n_queries_in_", "feature_names_in_")
 
 
 class _Made(NamedTuple):
-    """A scorer, and the attributes that it was made of."""
+    """A scorer, the attributes that it was made of, and what else was derived from them."""
 
     attributes: dict[str, Any]
     scorer: Scorer
+    derived: dict[str, Any]
 
 
 def _are_identical(some: dict[str, Any], others: dict[str, Any]) -> bool:
@@ -124,14 +125,19 @@ class Ranker(ExplainsParameters, BaseEstimator):  # type: ignore[misc]
         """
         if hasattr(self, "partial_fit"):
             return self._scorer()
+        made = self._made_before()
+        return self._take_scorer(self._scorer()) if made is None else made.scorer
+
+    def _made_before(self) -> _Made | None:
+        """What was made of the present attributes; None if one was assigned since."""
         made: _Made | None = vars(self).get("_made")
         if made is None or not _are_identical(made.attributes, self._attributes()):
-            return self._take_scorer(self._scorer())
-        return made.scorer
+            return None
+        return made
 
     def _take_scorer(self, scorer: Scorer) -> Scorer:
         """Score with this scorer of the learned attributes: a new one, or that of a file."""
-        self._made = _Made(self._attributes(), scorer)
+        self._made = _Made(self._attributes(), scorer, {})
         for name in self._learned if self._scores_as == "trees" else ():
             if isinstance(array := vars(self).get(name), np.ndarray):
                 array.flags.writeable = False

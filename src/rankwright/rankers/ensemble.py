@@ -195,7 +195,6 @@ class RankEnsemble(Ranker):
         sample_weight : (n_items,) a weight of 2 counts as two copies of the row. Online rankers
             accept whole numbers only
         """
-        self.__dict__.pop("_inputs_of_fitted", None)  # other members may have been set
         return super().fit(X, y, qid=qid, sample_weight=sample_weight)
 
     def _fit(self, X: Matrix, feedback: Any) -> None:
@@ -214,7 +213,6 @@ class RankEnsemble(Ranker):
         self.members_, self.scale_ = members, np.array(scale, np.float64)
         self.weights_ = weights / weights.sum()
         self.tried_ = None
-        self._inputs_of_fitted = _inputs_of(members)
 
     def _adopt(self, members: Members, scale: ArrayLike | None = None) -> None:
         """Use fitted members as they are."""
@@ -360,7 +358,6 @@ class RankEnsemble(Ranker):
     def _loaded(self) -> None:
         if not len(self._named()) == len(self.members_) == len(self.weights_) == len(self.scale_):
             raise ParameterError("RankEnsemble: its members, weights and scales differ in number.")
-        self._inputs_of_fitted = _inputs_of(self.members_)
 
     def _named(self) -> Members:
         """The members with their names."""
@@ -424,10 +421,14 @@ class RankEnsemble(Ranker):
     @property
     def _inputs(self) -> _Inputs:
         """What all members take; each request asks three times, so fitted ones are asked once."""
-        kept: _Inputs | None = self.__dict__.get("_inputs_of_fitted")
-        if kept is not None:
-            return kept
-        return _inputs_of([one for _, one in self._named()] if _are_members(self.members) else [])
+        made = self._made_before()
+        if made is None:
+            known = _are_members(self.members)
+            return _inputs_of([one for _, one in self._named()] if known else [])
+        if "inputs" not in made.derived:
+            made.derived["inputs"] = _inputs_of([one for _, one in self._named()])
+        found: _Inputs = made.derived["inputs"]
+        return found
 
     @property
     def _abstains(self) -> bool:  # type: ignore[override]
