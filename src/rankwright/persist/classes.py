@@ -163,7 +163,7 @@ OTHERS = {
     "QueryNormalizer": "rankwright.rankers.preprocessing",
     "PolynomialMap": "rankwright.rankers.preprocessing",
     "OnlineScaler": "rankwright.rankers.preprocessing",
-    "OneHotDecoder": "rankwright.rankers.preprocessing",
+    "OneHotDecoder": "rankwright.rankers.one_hot",
     "VSIMFeature": "rankwright.rankers.neighbors.vsim",
     "LearnedFusion": "rankwright.fusion.learned",
     "Recommender": "rankwright.recommend.recommender",

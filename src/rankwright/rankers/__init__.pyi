@@ -22,6 +22,7 @@ from .neighbors.knn import KNN as KNN
 from .neighbors.knn import NearestNeighbor as NearestNeighbor
 from .neighbors.vsim import VSIM as VSIM
 from .neighbors.vsim import VSIMFeature as VSIMFeature
+from .one_hot import OneHotDecoder as OneHotDecoder
 from .online.baselines import MulticlassPerceptron as MulticlassPerceptron
 from .online.baselines import WidrowHoff as WidrowHoff
 from .online.bayes_point import BayesPoint as BayesPoint
@@ -32,7 +33,6 @@ from .online.ensembles import OAPVoting as OAPVoting
 from .online.kernel_prank import KernelPRank as KernelPRank
 from .online.prank import PRank as PRank
 from .online.voted import VotedPRank as VotedPRank
-from .preprocessing import OneHotDecoder as OneHotDecoder
 from .preprocessing import OnlineScaler as OnlineScaler
 from .preprocessing import PolynomialMap as PolynomialMap
 from .preprocessing import QueryNormalizer as QueryNormalizer

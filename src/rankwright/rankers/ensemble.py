@@ -25,8 +25,8 @@ from rankwright.rankers import schema
 from rankwright.rankers.base import Ranker
 from rankwright.rankers.deployment import kinds_of
 from rankwright.rankers.foreign_names import explains_names
+from rankwright.rankers.one_hot import OneHotDecoder
 from rankwright.rankers.preprocessing import (
-    OneHotDecoder,
     QueryNormalizer,
     RankPipeline,
     flat_steps,

@@ -35,12 +35,8 @@ from rankwright.rankers.deployment import holds, kinds_of
 from rankwright.rankers.early_stopping import EarlyStopping, rows_and_grades
 from rankwright.rankers.ensemble import RankEnsemble, allows_nan, needs_queries
 from rankwright.rankers.foreign_names import explains_names
-from rankwright.rankers.preprocessing import (
-    FEWEST_LEVELS,
-    one_hot_columns,
-    ranker_of,
-    without_encoder,
-)
+from rankwright.rankers.one_hot import FEWEST_LEVELS, one_hot_columns
+from rankwright.rankers.preprocessing import ranker_of, without_encoder
 from rankwright.runtime import (
     active_engine,
     current_engine,

@@ -25,8 +25,9 @@ from rankwright.rankers.gradient.ridge import RidgeRanker
 from rankwright.rankers.keeprank.keeprank import KeepRank
 from rankwright.rankers.magnitude.mprank import MPRank
 from rankwright.rankers.magnitude.svrank import SVRank
+from rankwright.rankers.one_hot import OneHotDecoder
 from rankwright.rankers.online.bayesian import BayesianPRank
-from rankwright.rankers.preprocessing import OneHotDecoder, RankPipeline
+from rankwright.rankers.preprocessing import RankPipeline
 
 Candidates = list[tuple[str, Any]]
 Categories = Sequence[tuple[int, int]]  # the columns (first, stop) of the levels of each
