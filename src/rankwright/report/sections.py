@@ -19,7 +19,7 @@ from rankwright.metrics.scores import Scores
 from rankwright.plot import charts, figures
 from rankwright.plot.dependence import contributions, importances
 from rankwright.rankers.ensemble import RankEnsemble
-from rankwright.rankers.preprocessing import without_encoder
+from rankwright.rankers.preprocessing import ranker_of, without_encoder
 from rankwright.report.page import (
     Chart,
     Page,
@@ -390,7 +390,7 @@ def _model_sections(
 
 def _thresholds(model: BaseEstimator) -> Any:
     """The thresholds of an ordinal ranker, a pipeline or a saved scorer; None without any."""
-    last = model[-1] if hasattr(model, "steps") else model
+    last = ranker_of(model)
     thresholds = getattr(last, "thresholds_", None)
     if thresholds is None:
         thresholds = getattr(getattr(last, "scorer", None), "thresholds", None)

@@ -27,7 +27,7 @@ from rankwright.feedback.base import as_grades
 from rankwright.metrics.measure import Measure, MeasureScorer
 from rankwright.metrics.scores import Cell, Table
 from rankwright.rankers.early_stopping import EarlyStopping
-from rankwright.rankers.preprocessing import with_encoding
+from rankwright.rankers.preprocessing import ranker_of, with_encoding
 from rankwright.runtime import active_engine, current_engine, n_threads, progress, read_here
 from rankwright.selection.base import (
     BestRanker,
@@ -296,7 +296,7 @@ class RankSearchCV(BestRanker):
     def _checked(self, candidates: list[Params]) -> list[Params]:
         for params in candidates:
             model = clone(self.estimator).set_params(**params)
-            ranker = model[-1] if hasattr(model, "steps") else model
+            ranker = ranker_of(model)
             if hasattr(ranker, "_check_parameters"):
                 with active_engine(None):
                     ranker._check_parameters()
